@@ -17,9 +17,8 @@ from evalkit.core.hashing import is_content_key
 from evalkit.engine.progress import Tally
 from evalkit.errors import CallError, ConfigError
 from evalkit.judges.error_mapping import clean_message
-from evalkit.judges.openai_protocol import answer_in_line
 from evalkit.judges.pricing import listed_cost
-from evalkit.judges.responses import bad_response, completion_of, priced, sane
+from evalkit.judges.responses import answer_in_line, bad_response, completion_of, priced, sane
 from evalkit.protocols import Store
 from evalkit.types import Completion, Rung, StoredCompletion
 

@@ -15,7 +15,7 @@ from evalkit.batch.requests import URL, BatchRequest, BatchTarget, Round
 from evalkit.core.atomic_files import write_files
 from evalkit.core.hashing import is_content_key
 from evalkit.errors import ConfigError
-from evalkit.judges.ladder import RUNGS
+from evalkit.judges.setup import RUNGS
 from evalkit.types import Rung
 
 INDEX = ".index.jsonl"

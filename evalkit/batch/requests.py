@@ -15,9 +15,9 @@ from evalkit.engine.requests import call_key
 from evalkit.engine.token_estimates import prompt_tokens
 from evalkit.errors import CallError
 from evalkit.judges import make_arbiter, make_judges, setup
-from evalkit.judges.ladder import Shape
 from evalkit.judges.model_judge import ModelJudge
 from evalkit.judges.pricing import batch_entry
+from evalkit.judges.setup import Shape
 from evalkit.protocols import CompletionCache, Evaluator, Judge
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Rung
 

@@ -7,30 +7,24 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError, JudgeSetupError
-from evalkit.judges import ladder, setup
+from evalkit.judges import setup
 from evalkit.judges.error_mapping import clean_message
-from evalkit.judges.ladder import Shape
 from evalkit.judges.model_judge import Reply
-from evalkit.judges.openai_protocol import ENCODINGS, answer_in, read_body, unless_redirected
 from evalkit.judges.pricing import listed_cost, price_list, tier_of
-from evalkit.judges.specs import LOCAL
+from evalkit.judges.responses import ENCODINGS, answer_in, read_body, unless_redirected
+from evalkit.judges.setup import LOCAL, Shape
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
 # LiteLLM reads these prefixes of a model name as the protocol; they are not part of the name.
-_PREFIXES = (
-    *("openai", "custom_openai", "aiohttp_openai", "openai_like", "hosted_vllm", "litellm_proxy", "lm_studio"),
-    *("llamafile", "ollama", "ollama_chat", "xinference", "docker_model_runner"),
-    *("cerebras", "deepinfra", "deepseek", "fireworks_ai", "groq", "nvidia_nim", "openrouter", "together_ai", "xai"),
-)
+_PREFIXES = (*setup.OPENAI_SERVERS, "ollama", "ollama_chat")
 _OPENAI_ALIASES = ("custom_openai", "aiohttp_openai", "openai_like")
 _CHUNK = 2**16
-SUPPORTED = ("response_format", "tools", *ladder.OPTIONAL)
+SUPPORTED = ("response_format", "tools", *setup.OPTIONAL)
 
 
 class DirectTransport:
@@ -68,11 +62,11 @@ class DirectTransport:
         if check:
             await setup.check(target, judge=judge)
         prices = await asyncio.to_thread(price_list)
-        self._entry, self._proxy = setup.entry(prices, target.model), _proxy_of(self._base)
+        self._entry, self._proxy = setup.entry(prices, target.model), setup.proxy_of(self._base)
         self._session = self._session or _session(target, self.timeout)
         rung = self.config.response_format
         if rung == "auto":
-            rung = ladder.top_rung(
+            rung = setup.top_rung(
                 known=target.name in prices or target.model in prices,
                 response_schema=bool(self._entry.get("supports_response_schema")),
                 functions=bool(self._entry.get("supports_function_calling")),
@@ -95,7 +89,9 @@ class DirectTransport:
 
     def body(self, target: setup.Target, call: Mapping[str, Any]) -> dict[str, Any]:
         """Return the JSON body that sends a call."""
-        body = {"model": target.name, **(_for_vllm(call) if target.provider == "hosted_vllm" else call)}
+        body = {"model": target.name, **call}
+        if target.provider == "hosted_vllm" and "tools" in call:
+            body["tools"] = _without_strictness(call["tools"])
         return body | (body.pop("extra_body", None) or {})
 
     def entry(self) -> Mapping[str, Any]:
@@ -125,12 +121,8 @@ class DirectTransport:
             raise CallError("connection", clean_message(str(error) or type(error).__name__), retryable=True) from error
 
 
-def _for_vllm(call: Mapping[str, Any]) -> dict[str, Any]:
-    # Like LiteLLM: vLLM does not accept `additionalProperties` in a tool.
-    return {name: _without_strictness(value) if name == "tools" else value for name, value in call.items()}
-
-
 def _without_strictness(schema: Any) -> Any:
+    """Return a schema as LiteLLM sends it to vLLM, which does not accept `additionalProperties` in a tool."""
     if isinstance(schema, list):
         return [_without_strictness(part) for part in schema]
     if not isinstance(schema, Mapping):
@@ -166,10 +158,3 @@ def _target(model: str, base: str) -> setup.Target:
 
 def _key_name(provider: str) -> str:
     return f"{provider.upper()}_API_KEY"
-
-
-def _proxy_of(base: str) -> str | None:
-    from urllib.request import getproxies, proxy_bypass
-
-    parts = urlsplit(base)
-    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)

@@ -13,7 +13,6 @@ from typing import Any
 from evalkit.core.display import shorten
 from evalkit.core.redaction import redact
 from evalkit.errors import CallError
-from evalkit.judges.responses import writable
 
 LONGEST_MESSAGE = 300
 
@@ -64,6 +63,11 @@ def clean_message(message: str) -> str:
     while (prefix := _PREFIX.match(text)) is not None:
         text = text[prefix.end() :]
     return shorten(redact(writable(_unwrapped(text))), LONGEST_MESSAGE)
+
+
+def writable(text: str) -> str:
+    """Return a text that UTF-8 can encode: JSON may contain unpaired surrogates."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _unwrapped(text: str) -> str:

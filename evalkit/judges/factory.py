@@ -1,23 +1,38 @@
-"""Create judges from a config."""
+"""Derive judges and their identity from a config."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
-from evalkit.judges import setup
-from evalkit.judges.model_judge import ModelJudge
+from evalkit.core.redaction import remedy_for, secret_in
+from evalkit.errors import JudgeSetupError
+from evalkit.judges import setup, simulated
+from evalkit.judges.model_judge import ModelJudge, max_concurrency
 from evalkit.judges.responses import priced
-from evalkit.judges.simulated_transport import SimulatedTransport
-from evalkit.judges.specs import TRANSPORTS, max_concurrency, spec_of
-from evalkit.plugins import JUDGES, construct, find
+from evalkit.judges.setup import LOCAL
+from evalkit.judges.smollm2 import identified
+from evalkit.plugins import JUDGES, check_known, construct, find
 from evalkit.protocols import Judge
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
 
+TOP_LOGPROBS = 20  # the maximum of OpenAI's API; a scale of ten needs more than ten
+_SECRET_PARAMS = ("api_key", "api_token", "headers", "extra_headers", "authorization")
+_OWN_PARAMS = ("model", "messages", "response_format", "tools", "tool_choice", "stream", "n", "api_base", "base_url")
 _KEY = "judge.transport"
 _METHODS = ("complete", "send")
+TRANSPORTS = MappingProxyType(
+    {
+        "litellm": "evalkit.judges.litellm_transport:LiteLLMTransport",
+        "direct": "evalkit.judges.direct_transport:DirectTransport",
+    }
+)
+"""The transports by the value of `judge.transport`; each is constructed with a `JudgeConfig` and a `RunnerConfig`."""
 
 
 class CustomJudge:
@@ -75,20 +90,17 @@ def make_judges(config: JudgeConfig, runner: RunnerConfig) -> tuple[Judge, ...]:
         JudgeSetupError: If the config describes an impossible judge.
         PluginError: If `judge.transport` names a plug-in that cannot be used.
     """
-    return tuple(
-        _make_judge(member, spec, runner) for member, spec in zip(config.members, spec_of(config), strict=True)
-    )
-
-
-def _make_judge(member: JudgeConfig, spec: JudgeSpec, runner: RunnerConfig) -> Judge:
-    """Create one judge: `ModelJudge` over a transport, or a custom judge."""
-    if member.simulated:
-        return ModelJudge(member, spec, SimulatedTransport(member, runner))
-    name = member.transport
-    made = construct(
-        find(JUDGES, name, TRANSPORTS, where=_KEY, methods=_METHODS), member, runner, name=name, where=_KEY
-    )
-    return CustomJudge(made, member, spec) if hasattr(made, "complete") else ModelJudge(member, spec, made)
+    judges: list[Judge] = []
+    for member, spec in zip(config.members, spec_of(config), strict=True):
+        name = member.transport
+        if member.simulated:
+            made: Any = simulated.SimulatedTransport(member, runner)
+        else:
+            kind = find(JUDGES, name, TRANSPORTS, where=_KEY, methods=_METHODS)
+            made = construct(kind, member, runner, name=name, where=_KEY)
+        custom = hasattr(made, "complete")
+        judges.append(CustomJudge(made, member, spec) if custom else ModelJudge(member, spec, made))
+    return tuple(judges)
 
 
 def make_arbiter(config: RunConfig) -> Judge | None:
@@ -129,3 +141,54 @@ def _described(config: JudgeConfig) -> list[dict[str, Any]]:
 def _arbiter(config: RunConfig) -> JudgeConfig | None:
     swap = config.swap
     return swap.arbiter if swap.policy == "both" and swap.resolve == "third_pass" else None
+
+
+def spec_of(config: JudgeConfig, models: Mapping[str, str] | None = None) -> tuple[JudgeSpec, ...]:
+    """Return the spec of the judge, or of each judge of a panel, without making a call.
+
+    `models` maps judges to full model names that need not be looked up here.
+
+    Raises:
+        JudgeSetupError: If a parameter is reserved, an api_base is malformed, or two judges share a name.
+    """
+    members = tuple(config.members)
+    specs = tuple(
+        JudgeSpec(m.label, (models or {}).get(m.label) or _model(m), m.api_base, params_of(m)) for m in members
+    )
+    names = [spec.name for spec in specs]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise JudgeSetupError(
+            f"two judges are named '{repeated[0]}'", where="judge.judges", remedy="give each judge a unique 'name'"
+        )
+    return specs
+
+
+def params_of(config: JudgeConfig) -> dict[str, Any]:
+    """Return the sampling parameters that are set, as they are sent and as they enter the content key."""
+    for name in config.params:
+        where = f"judge.params.{name}"
+        if name.lower() in _SECRET_PARAMS:
+            remedy = "set the provider's environment variable"
+            raise JudgeSetupError("a config must not contain secrets", where=where, remedy=remedy)
+        if name in _OWN_PARAMS:
+            raise JudgeSetupError("evalkit sets this parameter itself", where=where, remedy="remove it")
+    check_known(JUDGES, config.transport, TRANSPORTS, where=_KEY)
+    if config.simulated:
+        simulated.check(config)
+    options = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}
+    params = {name: value for name, value in options.items() if value is not None}
+    if config.logprobs:
+        params |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+    return {**params, **config.params}
+
+
+def _model(config: JudgeConfig) -> str:
+    model, base, where = config.model or "", config.api_base, "judge.api_base"
+    if base is not None:
+        parts = urlsplit(base)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            remedy = "write a URL such as http://127.0.0.1:8000/v1"
+            raise JudgeSetupError(f"'{base}' is not a URL", where=where, remedy=remedy)
+        if (secret := secret_in(base)) is not None:
+            raise JudgeSetupError(secret, where=where, remedy=remedy_for(where))
+    return identified(model) if model.startswith(LOCAL) else model

@@ -1,34 +1,46 @@
-"""Call any provider that LiteLLM supports, including the embedded model."""
+"""Call any provider that LiteLLM supports, including the embedded model.
+
+LiteLLM creates every asynchronous HTTP client through one function, which this module wraps to refuse redirects, limit
+the size of bodies, and clean OpenAI answers. It changes only calls made within `guarded`; other users of LiteLLM in the
+process are not affected. Calls of OpenAI's protocol within `guarded` use LiteLLM's own HTTP handler instead of OpenAI's
+client, like LiteLLM's setting `EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER`: the same request for half the work.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import os
+import re
 import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
 from importlib import import_module
-from itertools import count
+from itertools import accumulate, count
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError, JudgeSetupError
-from evalkit.judges import setup
+from evalkit.judges import setup, smollm2
 from evalkit.judges.error_mapping import call_error
-from evalkit.judges.http_guard import BY_OWN_HANDLER, OPENAI_PROTOCOL, Guard, guarded
-from evalkit.judges.ladder import Shape
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.pricing import listed_cost, tier_of
-from evalkit.judges.responses import Answer, amount, answer_of
+from evalkit.judges.responses import ENCODINGS, Answer, amount, answer_in, answer_of, read_body, unless_redirected
+from evalkit.judges.setup import Shape
+
+if TYPE_CHECKING:
+    from httpx import Request, Response
 
 _LATE_IMPORTS = (
     "litellm._service_logger",
@@ -43,12 +55,42 @@ Price = Callable[[object], float | None]
 _lock = Lock()
 _call_numbers = count()
 _users = Counter[int]()  # by event loop: LiteLLM keeps the clients of all loops in one cache of the process
+OPENAI_PROTOCOL = (
+    *setup.OPENAI_SERVERS,
+    *("azure", "dashscope", "moonshot", "nebius", "novita", "sambanova"),
+)
+"""The providers that answer with OpenAI chat completions."""
+_OTHER_CLIENTS = ("azure", "aiohttp_openai", "litellm_proxy", "xinference")
+BY_OWN_HANDLER = tuple(name for name in OPENAI_PROTOCOL if name not in _OTHER_CLIENTS)
+"""The providers of these that LiteLLM's own HTTP handler can call."""
+_PRICED_BY_LIST = (*OPENAI_PROTOCOL, "mistral")
+_PRICED_BY_SIZE = ("fireworks_ai", "together_ai")  # if the list has no price: by the size in the model's name
+_LONGEST_ERROR, _DEEPEST_ERROR = 16_384, 32
+_BODY_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
+_OWN_HANDLER = "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER"
 
 
 def load_litellm() -> Any:
     """Import and configure LiteLLM once, without network access or log noise, and return the module."""
     with _lock:
-        return _imported()
+        # Without this, LiteLLM downloads its price map when it is imported.
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        os.environ.setdefault("LITELLM_LOG", "ERROR")
+        new, collecting = "litellm" not in sys.modules, gc.isenabled()
+        # A fifth of the import time is garbage collection of the imported objects. Freezing keeps the collector away
+        # from them until the last user leaves.
+        gc.disable()
+        try:
+            import litellm as module
+
+            if new:
+                gc.freeze()
+        finally:
+            if collecting:
+                gc.enable()
+        if not any(item["provider"] == "local" for item in module.custom_provider_map):
+            _configure(module)
+        return module
 
 
 def enter() -> Any:
@@ -151,38 +193,8 @@ def _account() -> Any:
     return Account
 
 
-def _imported() -> Any:
-    # Without this, LiteLLM downloads its price map when it is imported.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    os.environ.setdefault("LITELLM_LOG", "ERROR")
-    module = _import_without_collecting()
-    if not any(item["provider"] == "local" for item in module.custom_provider_map):
-        _configure(module)
-    return module
-
-
-def _import_without_collecting() -> Any:
-    new, collecting = "litellm" not in sys.modules, gc.isenabled()
-    # A fifth of the import time is garbage collection of the imported objects. Freezing keeps the collector away from
-    # them until the last user leaves.
-    gc.disable()
-    try:
-        import litellm as module
-
-        if new:
-            gc.freeze()
-    finally:
-        if collecting:
-            gc.enable()
-    return module
-
-
 def _configure(module: Any) -> None:
-    from evalkit.judges.http_guard import install
-    from evalkit.judges.smollm2_provider import SmolLM2Provider
-
-    install()
-
+    _install_guard()
     with warnings.catch_warnings():
         # pydantic completes its response type at first use, with warnings that users cannot act on.
         warnings.simplefilter("ignore")
@@ -195,12 +207,153 @@ def _configure(module: Any) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     module.custom_provider_map = [
         *module.custom_provider_map,
-        {"provider": "local", "custom_handler": SmolLM2Provider()},
+        {"provider": "local", "custom_handler": _embedded_provider()},
     ]
 
 
-_PRICED_BY_LIST = (*OPENAI_PROTOCOL, "mistral")
-_PRICED_BY_SIZE = ("fireworks_ai", "together_ai")  # if the list has no price: by the size in the model's name
+def _install_guard() -> None:
+    """Guard every HTTP client that LiteLLM creates from now on."""
+    from litellm import main
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+
+    make, mount = AsyncHTTPHandler.create_async_transport, AsyncHTTPHandler.create_httpx_proxy_mounts
+
+    def transport(*args: Any, **settings: Any) -> Any:
+        return _guard_transport(make(*args, **settings))
+
+    def mounts(*args: Any, **settings: Any) -> Any:
+        made = mount(*args, **settings)
+        return made and {pattern: _guard_transport(one) for pattern, one in made.items()}
+
+    AsyncHTTPHandler.create_async_transport = staticmethod(transport)
+    AsyncHTTPHandler.create_httpx_proxy_mounts = staticmethod(mounts)
+
+    setting = main.get_secret_bool
+
+    def get_setting(name: str, default: bool | None = None) -> bool | None:
+        guard = _current.get()
+        if name != _OWN_HANDLER or guard is None or not guard.own_handler:
+            value: bool | None = setting(name, default)
+            return value
+        guard.extra_headers = _openai_client_headers(main.litellm.organization)
+        return True
+
+    main.get_secret_bool = get_setting
+
+
+@dataclass(slots=True)
+class Guard:
+    """Limits of one call, and the reason if its response was refused.
+
+    Attributes:
+        limit: The largest response body, in bytes.
+        openai: Whether the response must be an OpenAI chat completion.
+        own_handler: Whether LiteLLM's own HTTP handler makes the call instead of OpenAI's client.
+        extra_headers: The headers that OpenAI's client would have sent.
+        refused: Why the response was refused; `None` if it was not.
+        answer: The answer in an OpenAI chat completion, which LiteLLM does not get: it would read it again.
+    """
+
+    limit: int
+    openai: bool
+    own_handler: bool = False
+    extra_headers: Mapping[str, str] = field(default_factory=dict)
+    refused: CallError | None = None
+    answer: Answer | None = None
+
+
+_current: ContextVar[Guard | None] = ContextVar("evalkit_guard", default=None)
+
+
+@contextmanager
+def guarded(guard: Guard) -> Iterator[Guard]:
+    """Guard the calls that LiteLLM makes within the block, and yield the guard."""
+    token = _current.set(guard)
+    try:
+        yield guard
+    finally:
+        _current.reset(token)
+
+
+def _openai_client_headers(organization: str | None) -> Mapping[str, str]:
+    """Return the headers that OpenAI's client reads from the environment."""
+    lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+    custom = {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
+    organization = organization or os.environ.get("OPENAI_ORGANIZATION") or os.environ.get("OPENAI_ORG_ID")
+    standard = {"OpenAI-Organization": organization, "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID")}
+    return {**{name: value for name, value in standard.items() if value}, **custom}
+
+
+def _guard_transport(transport: Any) -> Any:
+    if transport is None:
+        return None
+    handle = transport.handle_async_request
+
+    async def guarded_handler(request: Request) -> Response:
+        guard = _current.get()
+        if guard is None or request.method != "POST":
+            return await handle(request)
+        request.headers["accept-encoding"] = ENCODINGS
+        request.headers.update(guard.extra_headers)
+        response: Response = await handle(request)
+        try:
+            return await _checked(response, guard)
+        except CallError as error:
+            guard.refused = error
+            raise
+        finally:
+            await response.aclose()
+
+    transport.handle_async_request = guarded_handler
+    return transport
+
+
+async def _checked(response: Response, guard: Guard) -> Response:
+    from httpx import AsyncByteStream, Response
+
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    unless_redirected(response.status_code, headers)
+    assert isinstance(response.stream, AsyncByteStream)
+    body = await read_body(response.stream, headers.get("content-encoding", ""), guard.limit)
+    if guard.openai and response.status_code < 400:
+        guard.answer = answer_in(response.status_code, body, headers)
+        body = json.dumps(_stand_in(guard.answer)).encode()
+    if response.status_code >= 400:
+        body = _readable_error(body)
+    kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _BODY_HEADERS]
+    return Response(response.status_code, headers=kept, content=body, extensions=response.extensions)
+
+
+def _stand_in(answer: Answer) -> dict[str, Any]:
+    """Return the shortest OpenAI chat completion that LiteLLM prices like an answer."""
+    message = {"role": "assistant", "content": "-"}
+    body: dict[str, Any] = {"id": "", "object": "chat.completion", "created": 0}
+    body["choices"] = [{"index": 0, "finish_reason": "stop", "message": message}]
+    body |= {} if answer.model is None else {"model": answer.model}
+    body["service_tier"] = answer.tier  # LiteLLM cannot read Groq's answers without it
+    if (prompt := answer.usage.prompt_tokens) is not None:
+        written = answer.usage.completion_tokens
+        details = {"prompt_tokens_details": {"cached_tokens": answer.cached}} if answer.cached else {}
+        body["usage"] = {
+            "prompt_tokens": prompt,
+            "completion_tokens": written,
+            "total_tokens": prompt + (written or 0),
+            **details,
+        }
+    return body
+
+
+def _readable_error(body: bytes) -> bytes:
+    """Return an error's body; of a long or deeply nested one the beginning, as a message.
+
+    LiteLLM reads such a body for seconds in the event loop, and all other requests wait.
+    """
+    depths = accumulate(1 if bracket in b"[{" else -1 for bracket in re.findall(rb"[][{}]", body[:_LONGEST_ERROR]))
+    if len(body) <= _LONGEST_ERROR and max(depths, default=0) <= _DEEPEST_ERROR:
+        return body
+    return json.dumps({"error": {"message": body[:2000].decode("utf-8", "replace")}}).encode()
+
+
 # Seconds between the starts of two calls, about the time that LiteLLM takes to build one. Calls that start together
 # advance together: all are sent when the last one is built, and all are answered together.
 APART = 0.002
@@ -246,16 +399,18 @@ class LiteLLMTransport:
             JudgeSetupError: If no call to this judge can succeed.
         """
         settings = {**target.settings, "timeout": self.timeout, "num_retries": 0}
+        own_handler = target.provider in BY_OWN_HANDLER
+        guard = Guard(self.config.max_answer_bytes, target.provider in OPENAI_PROTOCOL, own_handler)
         await self._wait_for_turn()
         if target.provider in _PRICED_BY_LIST:
-            price = partial(self._price, target, call.get("service_tier"))
+            price = partial(self._price, target, call.get("service_tier"), guard)
             settings |= account(target.model, call["messages"], price)
-        if target.provider not in BY_OWN_HANDLER:
+        if not own_handler:
             settings["max_retries"] = 0  # the retries of OpenAI's client
         if "tools" in call:
             # Otherwise LiteLLM imports its proxy's tool gateway and packages that are not installed.
             settings["_skip_mcp_handler"] = True
-        with skip_logging(), guarded(self._guard(target)) as guard:
+        with skip_logging(), guarded(guard):
             try:
                 response = await self._litellm.acompletion(**call, **settings)
             except (JudgeSetupError, asyncio.CancelledError):
@@ -264,8 +419,14 @@ class LiteLLMTransport:
                 # LiteLLM rewords the guard's errors, so prefer the original.
                 original = guard.refused or setup.hidden_setup_error(error, target.model)
                 raise original or call_error(error) from error
-        answer = _named(answer_of(response), target)
-        return Reply(answer, _cost(response), _headers(response))
+        hidden = getattr(response, "_hidden_params", None) or {}
+        headers = hidden.get("additional_headers") or {}
+        return Reply(
+            _answer(response, target, guard),
+            # LiteLLM's price list has zeros for models with an unknown price.
+            amount(hidden.get("response_cost")) or None,
+            {name.lower().removeprefix("llm_provider-"): str(value) for name, value in headers.items()},
+        )
 
     def body(self, target: setup.Target, call: Mapping[str, Any]) -> dict[str, Any]:
         """Return the JSON body of a call in OpenAI's protocol, with the parameters as LiteLLM adapts them to the model.
@@ -287,25 +448,21 @@ class LiteLLMTransport:
         settings |= settings.pop("extra_body", None) or {}
         return {"model": target.name, "messages": call["messages"], **settings}
 
-    def _guard(self, target: setup.Target) -> Guard:
-        provider = target.provider
-        return Guard(self.config.max_answer_bytes, provider in OPENAI_PROTOCOL, provider in BY_OWN_HANDLER)
-
-    def _price(self, target: setup.Target, requested: object, response: object) -> float | None:
+    def _price(self, target: setup.Target, requested: object, guard: Guard, response: object) -> float | None:
         """Return the cost of an answer in USD from LiteLLM's list, or raise LookupError to let LiteLLM work it out."""
         try:
-            answer = _named(answer_of(response), target)
+            answer = _answer(response, target, guard)
         except CallError:  # `send` reads the answer again and raises it
             return None
         names, tier = (answer.model, target.name), tier_of(answer.tier, requested)
         cost = listed_cost(target.provider, names, answer.usage, answer.cached, tier)
-        if cost is None and (target.provider in _PRICED_BY_SIZE or self._is_listed(target.provider, names)):
+        listed = self._litellm.model_cost
+        if cost is None and (
+            target.provider in _PRICED_BY_SIZE
+            or any(name in listed or f"{target.provider}/{name}" in listed for name in names)
+        ):
             raise LookupError(target.model)
         return cost
-
-    def _is_listed(self, provider: str, names: Iterable[str | None]) -> bool:
-        listed = self._litellm.model_cost
-        return any(name in listed or f"{provider}/{name}" in listed for name in names)
 
     async def _wait_for_turn(self) -> None:
         """Wait until the previous call has had the time that LiteLLM takes to build it."""
@@ -325,7 +482,10 @@ class LiteLLMTransport:
             await leave()
 
 
-def _named(answer: Answer, target: setup.Target) -> Answer:
+def _answer(response: object, target: setup.Target, guard: Guard) -> Answer:
+    if guard.answer is not None:
+        return replace(guard.answer, model=guard.answer.model or target.name)
+    answer = answer_of(response)
     # For some providers LiteLLM adds its own provider prefix to the model name that the provider reports.
     prefix = target.settings["model"].removesuffix(target.name)
     if answer.model is not None and prefix.endswith("/"):
@@ -333,12 +493,21 @@ def _named(answer: Answer, target: setup.Target) -> Answer:
     return answer
 
 
-def _cost(response: Any) -> float | None:
-    cost = (getattr(response, "_hidden_params", None) or {}).get("response_cost")
-    # LiteLLM's price list has zeros for models with an unknown price.
-    return amount(cost) or None
+def _embedded_provider() -> Any:
+    """Return the LiteLLM provider of `local/…` models."""
+    from litellm import ModelResponse
+    from litellm.llms.custom_llm import CustomLLM, CustomLLMError
 
+    # One thread per copy: requests queue here, where a canceled one can still be removed, and not inside the model.
+    threads = ThreadPoolExecutor(max_workers=smollm2.COPIES, thread_name_prefix="evalkit-smollm2")
 
-def _headers(response: Any) -> dict[str, str]:
-    headers = (getattr(response, "_hidden_params", None) or {}).get("additional_headers") or {}
-    return {name.lower().removeprefix("llm_provider-"): str(value) for name, value in headers.items()}
+    class SmolLM2Provider(CustomLLM):  # type: ignore[misc, unused-ignore]
+        async def acompletion(self, *_: Any, **call: Any) -> Any:
+            settings = {name: value for name, value in call["optional_params"].items() if name != "max_retries"}
+            request = {"messages": call["messages"], **settings}
+            response = await asyncio.get_running_loop().run_in_executor(threads, smollm2.model().answer, request)
+            if error := response.get("error"):
+                raise CustomLLMError(int(error.get("code") or 500), f"{error.get('type')}: {error.get('message')}")
+            return ModelResponse(**{**response, "model": call["model"]})
+
+    return SmolLM2Provider()

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 from evalkit.config import JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
-from evalkit.judges import error_mapping, ladder, setup
-from evalkit.judges.ladder import Shape
+from evalkit.judges import error_mapping, setup
 from evalkit.judges.responses import Answer, bad_response, completion_of, priced
-from evalkit.judges.specs import FREE, max_concurrency, sent_params
+from evalkit.judges.setup import FREE, LIMITS, LOCAL, Shape
+from evalkit.judges.smollm2 import COPIES
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
 
 _log = logging.getLogger("evalkit.judges")
@@ -33,6 +33,31 @@ class Reply:
     answer: Answer
     cost_usd: float | None
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def max_concurrency(config: JudgeConfig) -> int | None:
+    """Return the concurrency limit of one judge, or `None` if only the runner limits it.
+
+    A copy of the embedded model answers one request at a time: requests must not wait there while their timeout runs.
+    """
+    if (config.model or "").startswith(LOCAL):
+        return min(config.concurrency or COPIES, COPIES)
+    return config.concurrency
+
+
+def sent_params(params: Mapping[str, Any], request: JudgeRequest) -> dict[str, Any]:
+    """Return the sampling parameters of one request: the seed of sample k is the judge's seed plus k.
+
+    With one seed, all samples would be the same answer. The content key contains the seed and the sample, so it does
+    not need their sum. The request's token limit, if it has one, can only lower the judge's limit.
+    """
+    sent = dict(params)
+    if request.max_tokens is not None:
+        name = next((name for name in LIMITS if name in params), LIMITS[0])
+        sent[name] = min(request.max_tokens, params.get(name) or request.max_tokens)
+    if (seed := params.get("seed")) is not None and not request.shared:
+        sent["seed"] = seed + request.sample
+    return sent
 
 
 class Transport(Protocol):
@@ -120,7 +145,7 @@ class ModelJudge:
         """
         if self._target is None:
             await self.prepare()
-        for _ in range(len(ladder.RUNGS) + len(ladder.OPTIONAL)):
+        for _ in range(len(setup.RUNGS) + len(setup.OPTIONAL)):
             shape = self._shape
             try:
                 return await self._send(request, shape)
@@ -141,7 +166,7 @@ class ModelJudge:
 
     def _call(self, request: JudgeRequest, shape: Shape) -> dict[str, Any]:
         """Return the arguments of OpenAI's chat completions that send a request in a shape."""
-        settings = ladder.settings(shape, request, sent_params(self.spec.params, request))
+        settings = setup.settings(shape, request, sent_params(self.spec.params, request))
         return {"messages": [dict(message) for message in request.messages], **settings}
 
     async def _send(self, request: JudgeRequest, shape: Shape) -> Completion:
@@ -167,7 +192,7 @@ class ModelJudge:
             return True
         names = set(self.spec.params) - sent.dropped
         fixed = self.config.response_format != "auto" or request.answer is None
-        shape = ladder.adapted(sent, error.message, fixed=fixed, sent=names)
+        shape = setup.adapted(sent, error.message, fixed=fixed, sent=names)
         if shape is None or (self.config.logprobs is True and "logprobs" in shape.dropped):
             return False
         _log.warning("judge %s: %s; continuing %s", self.spec.name, error.message, _difference(sent, shape))

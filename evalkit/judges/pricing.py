@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import JudgeConfig, Price
-from evalkit.judges.specs import FREE
+from evalkit.judges.setup import FREE
 from evalkit.types import Usage
 
 _FILE = "model_prices_and_context_window_backup.json"

@@ -1,4 +1,4 @@
-"""Convert provider responses to completions. This is the only module that cleans answers.
+"""Read responses of OpenAI-compatible servers, and convert answers to completions; only this module cleans answers.
 
 Only the message's content (or a tool call's arguments) is required. Everything else is valid or absent: text that UTF-8
 can encode, integers in bounds, finite numbers. No response can raise anything but a CallError.
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
+from types import MappingProxyType
 from typing import Any
 
 from evalkit.config import Price
 from evalkit.errors import CallError
+from evalkit.judges.error_mapping import call_error, writable
 from evalkit.types import Completion, Rung, TokenLogprob, Usage
 
 MOST_TOKENS = 10**9
@@ -129,28 +132,6 @@ def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
     )
 
 
-def as_openai(answer: Answer) -> dict[str, Any]:
-    """Return a cleaned answer as the JSON values of an OpenAI chat completion."""
-    message: dict[str, Any] = {"role": "assistant", "content": answer.content}
-    optional = {"reasoning_content": answer.reasoning, "refusal": answer.refusal}
-    message |= {name: text for name, text in optional.items() if text is not None}
-    if answer.arguments is not None:
-        function = {"name": "answer", "arguments": answer.arguments}
-        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
-    choice: dict[str, Any] = {"index": 0, "finish_reason": answer.finish_reason, "message": message}
-    if answer.logprobs or answer.broken_logprobs:
-        choice["logprobs"] = {"content": [_token(token) for token in answer.logprobs or ()]}
-    body: dict[str, Any] = {"id": "", "object": "chat.completion", "created": 0, "choices": [choice]}
-    body |= {} if answer.model is None else {"model": answer.model}
-    body["service_tier"] = answer.tier  # LiteLLM cannot read Groq's answers without it
-    if answer.usage.prompt_tokens is not None:
-        prompt, written = answer.usage.prompt_tokens, answer.usage.completion_tokens
-        total = prompt + (written or 0)
-        details = {"prompt_tokens_details": {"cached_tokens": answer.cached}} if answer.cached else {}
-        body["usage"] = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": total, **details}
-    return body
-
-
 def priced(completion: Completion, listed: float | None, price: Price | None) -> Completion:
     """Add the cost of a completion in USD.
 
@@ -184,11 +165,6 @@ def sane(completion: Completion) -> Completion:
         cost_usd=None if cost is None else amount(cost),
         logprobs=None if logprobs is None else tuple(_writable_token(token) for token in logprobs),
     )
-
-
-def writable(text: str) -> str:
-    """Return a text that UTF-8 can encode: JSON may contain unpaired surrogates."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def amount(value: object) -> float | None:
@@ -293,13 +269,130 @@ def _raw(values: object, token: str) -> tuple[int, ...] | None:
     return None if bytes(values) == token.encode("utf-8", "surrogatepass") else tuple(values)
 
 
-def _token(token: TokenLogprob) -> dict[str, Any]:
-    top = [{"token": text, "logprob": logprob, "bytes": None} for text, logprob in token.top]
-    raw = None if token.raw is None else list(token.raw)
-    return {"token": token.token, "logprob": token.logprob, "bytes": raw, "top_logprobs": top}
-
-
 def _writable_token(token: TokenLogprob) -> TokenLogprob:
     if token.token.isascii() and all(text.isascii() for text, _ in token.top):
         return token
     return replace(token, token=writable(token.token), top=tuple((writable(text), p) for text, p in token.top))
+
+
+ENCODINGS = "gzip, deflate"
+"""The content encodings that `read_body` can decompress."""
+_PLAIN, _ZLIB = ("", "identity"), ("gzip", "x-gzip", "deflate")
+
+
+class RefusedError(Exception):
+    """An error response: its message, status, and headers in the attributes that `error_mapping` reads."""
+
+    def __init__(self, message: str, code: str | None, status: int, headers: Mapping[str, str]) -> None:
+        self.status_code, self.code = status, code
+        self.litellm_response_headers = headers
+        super().__init__(message)
+
+
+async def read_body(chunks: AsyncIterable[bytes], encoding: str, limit: int) -> bytes:
+    """Return a decompressed body.
+
+    Args:
+        chunks: The body as it arrives.
+        encoding: The value of the `content-encoding` header.
+        limit: The largest decompressed size, in bytes; a longer body is refused while it is read.
+
+    Raises:
+        CallError: Of kind `bad_response`, if the body is too long, or its encoding is not one of `ENCODINGS`.
+    """
+    encoding = encoding.strip().lower()
+    if encoding not in (*_PLAIN, *_ZLIB):
+        raise bad_response(f"the answer is compressed with '{writable(encoding)[:40]}', which was not requested")
+    inflating = None if encoding in _PLAIN else zlib.decompressobj(wbits=47)
+    body = bytearray()
+    try:
+        async for chunk in chunks:
+            # Allow one byte above the limit, to distinguish a body that is too long from one that just fits.
+            body += chunk if inflating is None else inflating.decompress(chunk, limit + 1 - len(body))
+            if len(body) > limit:
+                message = f"the answer is longer than judge.max_answer_bytes={limit:,}"
+                raise bad_response(message, retryable=False)
+    except zlib.error as error:
+        raise bad_response("the answer's compressed data is corrupt") from error
+    return bytes(body)
+
+
+def unless_redirected(status: int, headers: Mapping[str, str]) -> None:
+    """Refuse a redirect: following it would send the prompt, and perhaps the key, to another server.
+
+    Raises:
+        CallError: Of kind `bad_response`, if the status is a redirect.
+    """
+    if 300 <= status < 400:
+        target = writable(headers.get("location", "")).partition("?")[0][:200] or "an unnamed address"
+        message = f"status {status} redirects to {target}, and redirects are not followed; check judge.api_base"
+        raise bad_response(message, retryable=False)
+
+
+def answer_in(status: int, body: bytes, headers: Mapping[str, str]) -> Answer:
+    """Return the answer in a response.
+
+    Raises:
+        CallError: If the response is an error or not an answer.
+    """
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        parsed = None
+    return _answer_from(status, parsed, body, headers)
+
+
+def answer_in_line(row: Mapping[str, Any]) -> Answer:
+    """Return the answer in a parsed line of a batch's output or error file.
+
+    Raises:
+        CallError: If the line holds an error or no answer.
+    """
+    response, error = row.get("response"), row.get("error")
+    response = response if isinstance(response, Mapping) else {}
+    status = response.get("status_code")
+    status = status if type(status) is int else 200
+    if error:
+        error = error if isinstance(error, Mapping) else {"message": error}
+        return _answer_from(status if status >= 400 else 422, {"error": error})
+    body = response.get("body", response)
+    if isinstance(body, Mapping) and isinstance(body.get("choices"), Mapping):
+        body = {**body, "choices": [body["choices"]]}  # SGLang writes its only choice without a list
+    return _answer_from(status, body)
+
+
+def _answer_from(
+    status: int, parsed: Any, body: bytes = b"", headers: Mapping[str, str] = MappingProxyType({})
+) -> Answer:
+    start = body[:200].decode("utf-8", "replace") or "it is empty"
+    error = _error_of(parsed)
+    if status >= 400:
+        raise call_error(RefusedError(*(error or (start, None)), status, headers))
+    if not isinstance(parsed, Mapping):
+        raise bad_response(f"the answer is not a JSON object: {start}")
+    if error:
+        # A code in the body of a 200 response does not prove that the key is wrong.
+        code = _get(parsed.get("error") if isinstance(parsed.get("error"), Mapping) else parsed, "code")
+        code = code if type(code) is int and code not in (401, 403, 404) else 422
+        raise call_error(RefusedError(*error, code, headers)) from RefusedError(*error, status, headers)
+    return answer_of(parsed, split_thoughts=True)
+
+
+def _error_of(parsed: Any) -> tuple[str, str | None] | None:
+    """Return the message and code of an error in the format of OpenAI, vLLM, llama.cpp or FastAPI; `None` if absent."""
+    if not isinstance(parsed, Mapping):
+        return None
+    error = parsed.get("error") or (parsed if "choices" not in parsed else None)
+    if not isinstance(error, Mapping):
+        return None if error is None else (_message(error), None)
+    message, code = error.get("message") or error.get("detail"), error.get("code")
+    if not message and code is None:
+        return None
+    return _message(message or code), None if code is None else _message(code)
+
+
+def _message(value: object) -> str:
+    try:
+        return writable(str(value))
+    except (RecursionError, ValueError):  # nested too deeply, or an integer with too many digits
+        return "an error without a message"

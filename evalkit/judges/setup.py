@@ -1,24 +1,44 @@
-"""Resolve and check a judge before its first call: provider, key, endpoint, capabilities and price."""
+"""Resolve and check a judge before its first call, and choose the shape of its requests.
+
+A shape is the rung of structured output and the parameters that are dropped because the provider refuses them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from evalkit.config import JudgeConfig
+from evalkit.config import SIMULATED, JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
-from evalkit.judges import ladder
 from evalkit.judges.error_mapping import clean_message
-from evalkit.judges.ladder import Shape
-from evalkit.judges.specs import LIMITS
-from evalkit.types import JudgeRequest
+from evalkit.types import AnswerFormat, JudgeRequest, Rung
 
+LOCAL = "local/"
+FREE = (LOCAL, SIMULATED)
+"""Prefixes of models that cost nothing."""
+LIMITS = ("max_tokens", "max_completion_tokens")
+OPENAI_SERVERS = (
+    *("openai", "custom_openai", "aiohttp_openai", "openai_like", "hosted_vllm", "litellm_proxy", "lm_studio"),
+    *("llamafile", "xinference", "docker_model_runner"),
+    *("cerebras", "deepinfra", "deepseek", "fireworks_ai", "groq", "nvidia_nim", "openrouter", "together_ai", "xai"),
+)
+"""The providers whose servers answer with OpenAI chat completions, and that need no more than an address and a key."""
 CONNECT_SECONDS = 5.0
+
+
+def proxy_of(address: str) -> str | None:
+    """Return the URL of the proxy through which an address is reached, by the environment; `None` if there is none."""
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(address)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 
 
 async def check_reachable(api_base: str, *, judge: str) -> None:
@@ -27,11 +47,9 @@ async def check_reachable(api_base: str, *, judge: str) -> None:
     Raises:
         JudgeSetupError: If the connection fails.
     """
-    from urllib.request import getproxies, proxy_bypass
-
     parts = urlsplit(api_base)
     host = parts.hostname or ""
-    if not host or (parts.scheme in getproxies() and not proxy_bypass(host)):
+    if not host or proxy_of(api_base) is not None:
         return
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
@@ -70,6 +88,86 @@ class Target:
     address: str | None
     missing: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+RUNGS: tuple[Rung, ...] = ("json_schema", "tool", "json_object", "text")
+OPTIONAL = ("temperature", "seed", "logprobs", "top_logprobs")
+
+_COMPLAINTS: Mapping[Rung, re.Pattern[str]] = {
+    "json_schema": re.compile(r"response_?format|json_?schema|schema|structured.?output|guided|grammar", re.IGNORECASE),
+    "tool": re.compile(r"\btools?\b|tool_choice|tool.?call|function", re.IGNORECASE),
+    "json_object": re.compile(r"response_?format|json_?object|json.?mode", re.IGNORECASE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The rung in use, and the optional parameters that are dropped because the provider refuses them."""
+
+    rung: Rung
+    dropped: frozenset[str] = field(default_factory=frozenset)
+
+
+def top_rung(*, known: bool, response_schema: bool, functions: bool, supported: Collection[str]) -> Rung:
+    """Return the highest rung that a model can be expected to support.
+
+    Args:
+        known: Whether the price list has the model; for an unknown model, the best rung is tried first.
+        response_schema: Whether the model supports a JSON schema.
+        functions: Whether the model can call tools.
+        supported: The parameters that the provider accepts.
+    """
+    if "response_format" in supported and (response_schema or not known):
+        return "json_schema"
+    if "tools" in supported and functions:
+        return "tool"
+    return "json_object" if "response_format" in supported else "text"
+
+
+def settings(shape: Shape, request: JudgeRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments that send `request` in this shape.
+
+    Args:
+        shape: The rung and the dropped parameters.
+        request: The request to send.
+        params: The sampling parameters.
+    """
+    kept = {name: value for name, value in params.items() if name not in shape.dropped}
+    return kept if request.answer is None else {**kept, **_format_settings(shape.rung, request.answer)}
+
+
+def adapted(shape: Shape, complaint: str, *, fixed: bool, sent: Collection[str]) -> Shape | None:
+    """Return the next shape to try after a provider refused a request, or `None` if no other shape can help.
+
+    Args:
+        shape: The shape that was sent.
+        complaint: The provider's message.
+        fixed: Whether the user chose the rung, so that it must not change.
+        sent: The names of the parameters that were sent.
+    """
+    blamed = {name for name in OPTIONAL if name in sent and re.search(rf"\b{name}\b", complaint, re.IGNORECASE)}
+    if blamed:
+        # `top_logprobs` is invalid without `logprobs`.
+        companions = {"top_logprobs"} if "logprobs" in blamed else set()
+        return replace(shape, dropped=shape.dropped | blamed | companions)
+    pattern = _COMPLAINTS.get(shape.rung)
+    if fixed or pattern is None or not pattern.search(complaint):
+        return None
+    return replace(shape, rung=RUNGS[RUNGS.index(shape.rung) + 1])
+
+
+def _format_settings(rung: Rung, answer: AnswerFormat) -> dict[str, Any]:
+    schema = json.loads(json.dumps(dict(answer.schema)))
+    if rung == "json_schema":
+        json_schema = {"name": answer.name, "schema": schema, "strict": True}
+        return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
+    if rung == "tool":
+        tool = {"name": answer.name, "description": "Give the answer.", "parameters": schema}
+        return {
+            "tools": [{"type": "function", "function": tool}],
+            "tool_choice": {"type": "function", "function": {"name": answer.name}},
+        }
+    return {"response_format": {"type": "json_object"}} if rung == "json_object" else {}
 
 
 def resolve_target(litellm: Any, config: JudgeConfig) -> Target:
@@ -117,7 +215,7 @@ def first_shape(litellm: Any, config: JudgeConfig, target: Target) -> Shape:
     supported = litellm.get_supported_openai_params(target.name, custom_llm_provider=target.provider) or []
     rung = config.response_format
     if rung == "auto":
-        rung = ladder.top_rung(
+        rung = top_rung(
             known=target.name in litellm.model_cost or target.model in litellm.model_cost,
             response_schema=litellm.supports_response_schema(target.name, target.provider),
             functions=litellm.supports_function_calling(target.name, target.provider),
@@ -191,7 +289,7 @@ def _unsupported(config: JudgeConfig, target: Target, supported: Sequence[str]) 
             where="judge.logprobs",
             remedy="set judge.logprobs to false, or to fallback to use them only if the provider returns them",
         )
-    return frozenset(name for name in ladder.OPTIONAL if name not in supported)
+    return frozenset(name for name in OPTIONAL if name not in supported)
 
 
 def _default_address(provider: str) -> str | None:

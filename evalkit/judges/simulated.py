@@ -16,7 +16,9 @@ and answers in the requested format. Every answer is a function of the request: 
 - `strength`: the share of pairs or lists in which the judge follows its fault instead, in every order: it prefers the
   first response shown, the longer one, or the one with what it falls for. A single response has no position, so a
   position fault appears only in pairs and lists.
-- `halo`, `missing`: faults in checklists, see `evalkit.judges.simulated_checklists`.
+- Checklist items: whether an item is met is a function of the response and the criterion, with probability 1/2. The
+  judge answers correctly with probability `accuracy`. With several items in one request, an answer is that of most
+  items with probability `halo`, and is missing with probability `missing`.
 - Classes: the class of a response is a function of its quality; the first class of the rubric is that of the best
   responses, and of the last class if the classes are ordered. The judge chooses it with the probability `accuracy`,
   and otherwise one of the other classes. `simulated/class_biased` chooses the class `class` (the first one by default)
@@ -31,16 +33,19 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from evalkit.config import SIMULATED, JudgeConfig
-from evalkit.errors import JudgeSetupError, did_you_mean
-from evalkit.judges.simulated_checklists import BOUNDS, answer_items
+from evalkit.config import SIMULATED, JudgeConfig, RunnerConfig
+from evalkit.errors import CallError, JudgeSetupError, did_you_mean
+from evalkit.judges import setup
+from evalkit.judges.model_judge import Reply
+from evalkit.judges.responses import Answer
+from evalkit.judges.setup import Shape
 
 FAULTS = {
     "good": None,
@@ -70,6 +75,8 @@ _CLASS_NAME = re.compile(r"- (.*?)(?:: .*|：.*)?")
 _ABSTAIN = re.compile(
     r"^(?:If you cannot tell, answer |如果无法判断，请回答 )(.+?)(?:\. Do not guess\.|。不要猜测。)$", re.MULTILINE
 )
+_NUMBERED = re.compile(r"^(\d+)\. (.*)$", re.MULTILINE)
+_ITEM_WORDS = {"en": ("met", "not met"), "zh": ("满足", "不满足")}
 _LABEL = re.compile(r'label="([^"]+)"')
 _REASON = "Simulated judge: no model read this."
 
@@ -84,7 +91,9 @@ def check(config: JudgeConfig) -> None:
     if name not in FAULTS:
         remedy = did_you_mean(name, FAULTS)
         raise JudgeSetupError(f"there is no simulated judge '{name}'", where="judge.model", remedy=remedy)
-    bounds = {"accuracy": (0.5, 1.0), **BOUNDS} | ({"strength": (0.0, 1.0)} if FAULTS[name] else {})
+    bounds = {"accuracy": (0.5, 1.0), "halo": (0.0, 1.0), "missing": (0.0, 1.0)} | (
+        {"strength": (0.0, 1.0)} if FAULTS[name] else {}
+    )
     texts = (_CLASS,) if FAULTS[name] == _CLASS else ()
     for param, value in config.params.items():
         where = f"judge.params.{param}"
@@ -137,21 +146,52 @@ def answer(model: str, call: Mapping[str, Any]) -> str | None:
     from evalkit.prompting import marked  # imports Jinja, which describing a judge does not need
 
     messages, schema = call["messages"], _schema_of(call)
-    shown = {_name(tag): text for tag, text in marked(messages) if tag.startswith("response")}
+    prompt = "\n".join(message["content"] for message in messages)
+    tags = marked(messages)
+    shown = {_name(tag): text for tag, text in tags if tag.startswith("response")}
     if not shown:
         # Either the judge must write its own answer (mode.commit_first), or a template has no markers.
-        own = schema is None and not _asks_for_verdict(messages)
-        return f"{_REASON} It has no answer of its own." if own else None
-    items = next((text for tag, text in marked(messages) if tag == "requirements"), None)
+        return f"{_REASON} It has no answer of its own." if schema is None and "[[" not in prompt else None
+    first = next(iter(shown.values()))
+    items = next((text for tag, text in tags if tag == "requirements"), None)
     if items is not None and len(shown) == 1:
-        return answer_items(next(iter(shown.values())), items, call, schema, call.get("accuracy", ACCURACY), _uniform)
+        return _itemized(first, items, prompt, schema, call)
     name = model.removeprefix(SIMULATED)
-    if (chosen := _class_of(name, next(iter(shown.values())), call)) is not None:
-        return _classified(messages, schema, chosen)
-    view = _viewed(name, shown, call)
+    chosen = _class_of(name, first, prompt, call)
+    if schema is None:
+        if chosen is None:
+            line = _in_words(messages[0]["content"], prompt, _viewed(name, shown, call))
+        else:
+            line = f"[[{chosen}]]" if "[[" in prompt else f"Class: {chosen}"
+        return f"{_REASON}\n{line}"
+    filled = {"reasoning": _REASON, "quotes": [], "class": chosen}
+    return json.dumps(_fill(schema, _viewed(name, shown, call), "") if chosen is None else filled, ensure_ascii=False)
+
+
+def _itemized(response: str, items: str, prompt: str, schema: Mapping[str, Any] | None, call: Mapping[str, Any]) -> str:
+    """Return the answer to a criterion, or to one numbered criterion on each line."""
+    several = "items" in schema["properties"] if schema is not None else "[[1:" in prompt
+    criteria = [text for _, text in _NUMBERED.findall(items)] if several else [items.strip()]
+    truths = [_uniform("item", response, criterion) < 0.5 for criterion in criteria]
+    answers: dict[int, bool] = {}
+    for number, (criterion, truth) in enumerate(zip(criteria, truths, strict=True), 1):
+        key = (call.get("seed", 0), response, criterion)
+        if several and _uniform("missing", len(criteria), *key) < call.get("missing", 0.0):
+            continue
+        right = truth == (_uniform("slip", several, *key) < call.get("accuracy", ACCURACY))
+        led = several and _uniform("halo", *key) < call.get("halo", 0.0)
+        answers[number] = sum(truths) * 2 > len(criteria) if led else right
     if schema is not None:
-        return json.dumps(_fill(schema, view, ""), ensure_ascii=False)
-    return f"{_REASON}\n{_in_words(messages, view)}"
+        filled = [
+            {"item": number, "reason": _REASON, "answer": "met" if met else "not_met"}
+            for number, met in answers.items()
+        ]
+        alone = {name: filled[0][name] for name in ("reason", "answer")} if filled else {}
+        return json.dumps({"items": filled} if several else alone)
+    yes, no = _ITEM_WORDS["zh" if "满足]]" in prompt else "en"]
+    if not several:
+        return f"{_REASON}\n[[{yes if answers[1] else no}]]"
+    return "\n".join(f"{_REASON} [[{number}: {yes if met else no}]]" for number, met in answers.items()) or _REASON
 
 
 def _name(tag: str) -> str:
@@ -168,9 +208,8 @@ def _schema_of(call: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return schema
 
 
-def _class_of(name: str, text: str, call: Mapping[str, Any]) -> str | None:
+def _class_of(name: str, text: str, prompt: str, call: Mapping[str, Any]) -> str | None:
     """Return the class that a judge chooses for a response, or its abstention; `None` if no class is asked for."""
-    prompt = "\n".join(message["content"] for message in call["messages"])
     if (listed := _CLASSES.search(prompt)) is None:
         return None
     classes = [match[1] for line in listed["list"].splitlines() if (match := _CLASS_NAME.fullmatch(line))]
@@ -187,13 +226,6 @@ def _class_of(name: str, text: str, call: Mapping[str, Any]) -> str | None:
         return true
     others = [one for one in classes if one != true]
     return others[int(_uniform(seed, "other", text) * len(others))]
-
-
-def _classified(messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any] | None, chosen: str) -> str:
-    if schema is not None:
-        return json.dumps({"reasoning": _REASON, "quotes": [], "class": chosen}, ensure_ascii=False)
-    brackets = any("[[" in message["content"] for message in messages)
-    return f"{_REASON}\n{f'[[{chosen}]]' if brackets else f'Class: {chosen}'}"
 
 
 def _viewed(name: str, shown: Mapping[str, str], call: Mapping[str, Any]) -> _View:
@@ -315,16 +347,10 @@ def _on_scale(low: float, high: float, step: float | None, share: float) -> floa
     return int(value) if float(value).is_integer() else value
 
 
-def _asks_for_verdict(messages: Sequence[Mapping[str, str]]) -> bool:
-    return any("[[" in message["content"] for message in messages)
-
-
-def _in_words(messages: Sequence[Mapping[str, str]], view: _View) -> str:
+def _in_words(system: str, prompt: str, view: _View) -> str:
     """Return the last line that the shipped templates ask for, in the format that the prompt shows."""
-    prompt = "\n".join(message["content"] for message in messages)
     brackets = "[[" in prompt
     if len(view.worth) == 1:
-        system = messages[0]["content"]
         bounds, step = _SCALE.search(system), _STEP.search(system)
         low, high = (float(bounds[1]), float(bounds[2])) if bounds else (1.0, 5.0)
         score = _on_scale(low, high, float(step[1]) if step else 1, view.share(""))
@@ -333,3 +359,56 @@ def _in_words(messages: Sequence[Mapping[str, str]], view: _View) -> str:
     if brackets:
         return "[[C]]" if winner == "TIE" else f"[[{winner}]]"
     return "Tie" if winner == "TIE" else f"Response {winner}"
+
+
+class SimulatedTransport:
+    """Answers `simulated/…` models in the process: no network, no key, no cost.
+
+    Args:
+        config: The config of one judge, not of a panel.
+        _: The runner's settings, which a call within the process does not need.
+    """
+
+    def __init__(self, config: JudgeConfig, _: RunnerConfig) -> None:
+        self.config, self._model = config, config.model or ""
+
+    async def open(self, judge: str) -> tuple[setup.Target, Shape]:
+        """Refuse settings that simulated judges do not support; return the target and the shape of the first request.
+
+        Raises:
+            JudgeSetupError: If log-probabilities or a rung without a schema are requested.
+        """
+        rung = self.config.response_format
+        if rung in ("json_object", "text"):
+            raise JudgeSetupError(
+                f"judge {judge}: {self._model} answers only with a JSON schema or a tool call",
+                where="judge.response_format",
+                remedy="set judge.response_format=auto; for plain text, output=bracket",
+            )
+        if self.config.logprobs is True:
+            raise JudgeSetupError(
+                f"judge {judge}: {self._model} does not return log-probabilities",
+                where="judge.logprobs",
+                remedy="set judge.logprobs=false",
+            )
+        target = setup.Target(self._model, self._model.removeprefix(SIMULATED), "simulated", None)
+        return target, Shape("tool" if rung == "tool" else "json_schema", frozenset({"logprobs", "top_logprobs"}))
+
+    async def send(self, target: setup.Target, call: Mapping[str, Any]) -> Reply:
+        """Answer one call.
+
+        Raises:
+            CallError: If the prompt does not mark any response.
+        """
+        text = answer(target.model, call)
+        if text is None:
+            message = "this prompt has no response markers; simulated judges need those of the shipped templates"
+            raise CallError("bad_response", message, retryable=False)
+        return Reply(Answer(text, model=target.model), 0.0)
+
+    def entry(self) -> Mapping[str, Any]:
+        """Return nothing: no price list has simulated judges."""
+        return {}
+
+    async def close(self) -> None:
+        """Do nothing."""

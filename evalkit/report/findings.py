@@ -12,7 +12,7 @@ from typing import Any
 
 from evalkit.core.display import estimate, interval, percent
 from evalkit.core.translation import Text, gettext, joined, ngettext
-from evalkit.judges.specs import LOCAL
+from evalkit.judges.setup import LOCAL
 from evalkit.report.agreement_findings import agreement
 from evalkit.report.checklist_findings import checklist_findings
 from evalkit.report.class_findings import class_agreement, class_corrections, has_classes

@@ -6,7 +6,7 @@ import pytest
 
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
 from evalkit.judges import describe_judges, make_arbiter, make_judges
-from evalkit.judges.specs import sent_params
+from evalkit.judges.model_judge import sent_params
 from evalkit.types import JudgeRequest
 
 

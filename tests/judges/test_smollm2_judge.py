@@ -48,9 +48,7 @@ def test_the_spec_carries_the_weights():
 @installed
 @pytest.mark.local
 async def test_without_llama_cpp_the_remedy_is_said(monkeypatch):
-    from evalkit.judges import smollm2_provider
-
-    monkeypatch.setattr(smollm2_provider, "model", smollm2.SmolLM2)  # one that has not been loaded
+    monkeypatch.setattr(smollm2, "model", smollm2.SmolLM2)  # one that has not been loaded
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     [judge] = make_judges(CONFIG, RunnerConfig())
     try:

@@ -12,7 +12,7 @@ from evalkit.errors import JudgeSetupError
 from evalkit.evaluators.answers import pairwise_format
 from evalkit.judges import make_judges, spec_of
 from evalkit.judges.error_mapping import LONGEST_MESSAGE, clean_message, retry_after
-from evalkit.judges.ladder import RUNGS, Shape, adapted, top_rung
+from evalkit.judges.setup import RUNGS, Shape, adapted, top_rung
 from evalkit.judges.smollm2 import only, tighten
 from evalkit.types import JudgeSpec
 
