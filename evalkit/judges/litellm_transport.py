@@ -18,7 +18,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -287,7 +287,7 @@ def _openai_client_headers(organization: str | None) -> Mapping[str, str]:
 def _guard_transport(transport: Any) -> Any:
     if transport is None:
         return None
-    handle = transport.handle_async_request
+    handle: Callable[[Request], Awaitable[Response]] = transport.handle_async_request
 
     async def guarded_handler(request: Request) -> Response:
         guard = _current.get()
@@ -295,7 +295,7 @@ def _guard_transport(transport: Any) -> Any:
             return await handle(request)
         request.headers["accept-encoding"] = ENCODINGS
         request.headers.update(guard.extra_headers)
-        response: Response = await handle(request)
+        response = await handle(request)
         try:
             return await _checked(response, guard)
         except CallError as error:

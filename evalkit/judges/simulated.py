@@ -164,7 +164,7 @@ def answer(model: str, call: Mapping[str, Any]) -> str | None:
         else:
             line = f"[[{chosen}]]" if "[[" in prompt else f"Class: {chosen}"
         return f"{_REASON}\n{line}"
-    filled = {"reasoning": _REASON, "quotes": [], "class": chosen}
+    filled: dict[str, Any] = {"reasoning": _REASON, "quotes": [], "class": chosen}
     return json.dumps(_fill(schema, _viewed(name, shown, call), "") if chosen is None else filled, ensure_ascii=False)
 
 
