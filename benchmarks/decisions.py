@@ -19,8 +19,8 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.checklists import read_items
+from evalkit.decision import Decision, decide
 from evalkit.scoring import score_run
-from evalkit.scoring.decision import Decision, decide
 from evalkit.types import Case, Judgment, Metric, Response
 
 Truth = Literal["useful", "useless", "leaning", "unknowable"]

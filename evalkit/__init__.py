@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from evalkit.api import run as run
     from evalkit.config import RunConfig as RunConfig
     from evalkit.hydra_app import load_config as load_config
+    from evalkit.results import RunResult as RunResult
     from evalkit.tools import direct_score as direct_score
     from evalkit.tools import direct_score_sync as direct_score_sync
     from evalkit.tools import pairwise_compare as pairwise_compare
     from evalkit.tools import pairwise_compare_sync as pairwise_compare_sync
-    from evalkit.types import RunResult as RunResult
 
 _HOMES = {
     "RunConfig": "evalkit.config",

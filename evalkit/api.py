@@ -31,6 +31,7 @@ from evalkit.judges import describe_judges, describe_rewriter, make_arbiter, mak
 from evalkit.plugins import allowing_code, check_options
 from evalkit.protocols import Evaluator, Store
 from evalkit.report import run_files
+from evalkit.results import RunResult, Spent
 from evalkit.runs import check_free, check_no_sweep, unused_folder
 from evalkit.runs.manifest import describe_run, describe_scoring
 from evalkit.runs.openings import NOTE as OPENED
@@ -43,7 +44,7 @@ from evalkit.scoring.verdicts.weighting import AGGREGATE
 from evalkit.store import open_store, shared_state
 from evalkit.tracking import dataset_fetchers, warm_up
 from evalkit.tracking.record import begin_recording
-from evalkit.types import Case, Judgment, RunResult, Spent, Verdict
+from evalkit.types import Case, Judgment, Verdict
 from evalkit.workers import WORKER_KINDS, Shard, ShardReport, add_spent, judge_in_workers
 
 

@@ -24,9 +24,10 @@ from evalkit.interop.label_sampling import with_probabilities
 from evalkit.interop.labeling import Label, has_own_label, with_labels
 from evalkit.interop.rereading import Difference, differences, reread
 from evalkit.plugins import find_benchmark
+from evalkit.results import RunResult
 from evalkit.runs import check_free, check_no_sweep
 from evalkit.runs.records import encode_line
-from evalkit.types import Judgment, RunResult
+from evalkit.types import Judgment
 
 DIFFERENCES = "differences.jsonl"
 UNTELLING = ("result", "results", "annotations", "output", "outputs", "judgments", "pairwise")

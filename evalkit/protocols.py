@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -13,7 +14,6 @@ from evalkit.types import (
     JudgeRequest,
     JudgeSpec,
     Judgment,
-    RunResult,
     StoredCompletion,
     StoreDescription,
     Winner,
@@ -34,7 +34,6 @@ __all__ = [
     "SharedState",
     "Store",
     "StoreBackend",
-    "Tracker",
     "WinnerReader",
 ]
 
@@ -406,17 +405,8 @@ class Benchmark(Protocol):
         ...
 
 
-@runtime_checkable
-class Tracker(Protocol):
-    """Records finished runs; called once per run, at the end.
-
-    It is constructed as `cls(config)` with the `tracking` group of the config.
-    """
-
-    def record(self, result: RunResult) -> str:
-        """Record a run and return its id at the tracker.
-
-        Raises:
-            TrackingError: If it cannot be recorded; the run folder is complete anyway.
-        """
-        ...
+def __getattr__(name: str) -> Any:
+    """Return what plug-ins import from here and `evalkit.results` holds."""
+    if name == "Tracker":
+        return import_module("evalkit.results").Tracker
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
-    from evalkit.types import RunResult
+    from evalkit.results import RunResult
 
 MARKER, FIXTURE = "evalkit", "evalkit_run"
 UNTRACKED = "tracking.enabled=false"

@@ -22,9 +22,10 @@ from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, JudgeSetupError
 from evalkit.evaluators import make_evaluator
 from evalkit.judges import spec_of
+from evalkit.results import RunResult
 from evalkit.runs.layout import CASES, JUDGMENTS, PROMPTS
 from evalkit.scoring import score_run
-from evalkit.types import Completion, JudgeRequest, JudgeSpec, Judgment, Metric, RunResult
+from evalkit.types import Completion, JudgeRequest, JudgeSpec, Judgment, Metric
 
 NUMBERS = ("value", "low", "high", "n", "missing", "worst_low", "worst_high")
 NEVER_STORED = ("failed", "refused")

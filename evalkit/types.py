@@ -5,19 +5,14 @@ Case → JudgeRequest → Completion | Failure → Judgment → Verdict → Metr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
-
-if TYPE_CHECKING:
-    from evalkit.config import RunConfig
-    from evalkit.scoring.decision import Decision
+from typing import Any, Literal, TypeAlias, TypedDict
 
 __all__ = [
     "Annotation",
     "AnswerFormat",
-    "Calls",
     "Case",
     "ChecklistItem",
     "Completion",
@@ -34,9 +29,7 @@ __all__ = [
     "Ranking",
     "Reason",
     "Response",
-    "RunResult",
     "Rung",
-    "Spent",
     "Status",
     "StoreDescription",
     "StoredCompletion",
@@ -471,59 +464,8 @@ class Metric:
     note: str | None = None
 
 
-@dataclass(slots=True)
-class Spent:
-    """The amount spent under one budget; the jobs of a sweep may share it."""
-
-    calls: int = 0
-    usd: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """Calls of one run: planned = stored + sent + not made; `retried` counts repeated attempts, `failed` requests."""
-
-    planned: int = 0
-    stored: int = 0
-    sent: int = 0
-    retried: int = 0
-    failed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """One finished run, as in its folder.
-
-    Cases, judgments and verdicts may exceed memory: iterate over them, and avoid repeated access to an item.
-    """
-
-    folder: str | None
-    config: RunConfig
-    manifest: Mapping[str, Any]
-    cases: Sequence[Case]
-    judgments: Sequence[Judgment]
-    verdicts: Sequence[Verdict]
-    metrics: Mapping[str, Metric]
-    calls: Calls = Calls()
-    tokens: Mapping[str, int] = field(default_factory=dict)
-    cost_usd: float | None = None
-
-    @property
-    def decision(self) -> Decision:
-        """What may be concluded about the judge, or about a panel as a whole, from the metrics.
-
-        Its `use` is `single`, `rates`, `rates_corrected`, `none` or `unknown`; its other attributes are `reason`,
-        `unit`, `metric`, `share`, `limits`, `labels_needed` and `possible`, as in metrics.json.
-        """
-        decision: Decision = _decisions().decide(self.metrics, self.config.scoring.confidence)
-        return decision
-
-    @property
-    def decisions(self) -> dict[str, Decision]:
-        """The same about each judge of a panel, by the name that it has in metrics; empty without a panel."""
-        decisions: dict[str, Decision] = _decisions().decide_for_judges(self.metrics, self.config.scoring.confidence)
-        return decisions
-
-
-def _decisions() -> Any:
-    return import_module("evalkit.scoring.decision")  # computed when asked for: values import no stage
+def __getattr__(name: str) -> Any:
+    """Return what plug-ins import from here and `evalkit.results` holds."""
+    if name in ("Calls", "RunResult", "Spent"):
+        return getattr(import_module("evalkit.results"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ from evalkit.audit.plan import unit_of
 from evalkit.audit.probes import SINGLE, Probe
 from evalkit.config import RunConfig
 from evalkit.core.translation import Text, gettext, ngettext
-from evalkit.scoring.decision import Decision
+from evalkit.decision import Decision
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case
 

@@ -26,10 +26,11 @@ from evalkit.report.findings import conclusion
 from evalkit.report.metric_names import Words, metric_words, note_words
 from evalkit.report.page import filled, language_of, level_of, render
 from evalkit.report.page_text import PAGE
+from evalkit.results import RunResult
 from evalkit.runs.layout import DATASHEET, simulated_judges
 from evalkit.runs.records import encode_line, metric_values
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Case, Metric, RunResult
+from evalkit.types import Case, Metric
 
 WORST: Final = 3
 LARGE: Final = 0.25

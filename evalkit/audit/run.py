@@ -13,10 +13,11 @@ from evalkit.audit.probes import Probe
 from evalkit.audit.rewriting import NO_REVIEWS, Reviews, Rewriter, is_rejected, key_of, reviews_of, with_reviews
 from evalkit.config import RunConfig
 from evalkit.core.spool import Spool
+from evalkit.results import RunResult
 from evalkit.runs.layout import EFFECTS, PROBE_CASES, PROBE_JUDGMENTS
 from evalkit.runs.read import read_edits, read_probes
 from evalkit.runs.records import encode_line
-from evalkit.types import Case, Judgment, Metric, RunResult
+from evalkit.types import Case, Judgment, Metric
 
 
 def is_audit(config: RunConfig) -> bool:

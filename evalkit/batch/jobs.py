@@ -39,8 +39,9 @@ from evalkit.engine.progress import Tally
 from evalkit.errors import CallError, ConfigError, StoreError, pasted
 from evalkit.judges.batch_api import BatchApi, BatchStatus
 from evalkit.protocols import ClaimChecker, Evaluator, Judge, Store
+from evalkit.results import Calls, Spent
 from evalkit.store import shared_state
-from evalkit.types import Calls, Case, Rung, Spent
+from evalkit.types import Case, Rung
 
 _NAMES, _LOCK, _LOCK_SECONDS = "batch/", "batches", 0.2
 _DAY = 86_400.0

@@ -23,11 +23,12 @@ from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.report.decisions import USES
 from evalkit.report.findings import conclusion
+from evalkit.results import RunResult
 from evalkit.runs.records import metric_values
 from evalkit.runs.spreadsheet import as_csv
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
 from evalkit.tracking import find_run
-from evalkit.types import Metric, RunResult
+from evalkit.types import Metric
 
 OPTIONS = ("metrics", "confidence", "bootstrap", "seed", "cluster", "folder", "tracking.uri")
 _SHOWN = (

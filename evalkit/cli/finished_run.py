@@ -18,8 +18,8 @@ from evalkit.config import RunConfig
 from evalkit.config.validation import config_error
 from evalkit.errors import ConfigError, ExitStatus, did_you_mean
 from evalkit.gating import GATE, gate_faults, write_step_summary
+from evalkit.results import RunResult
 from evalkit.runs import read_run
-from evalkit.types import RunResult
 
 WEIGHT: Final = "criteria.NAME.weight"
 """The only key of criteria that can be changed, because weights are applied when scoring."""

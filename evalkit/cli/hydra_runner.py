@@ -46,8 +46,8 @@ from evalkit.hydra_app import (
     unusable,
     user_files,
 )
+from evalkit.results import Spent
 from evalkit.runs import unused_folder
-from evalkit.types import Spent
 
 
 class JobError(CompactHydraException):

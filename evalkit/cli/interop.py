@@ -15,7 +15,7 @@ from evalkit.cli.arguments import UsageError
 from evalkit.cli.parser import check_overrides
 from evalkit.core.atomic_files import write_file
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.types import RunResult
+from evalkit.results import RunResult
 
 if TYPE_CHECKING:
     from evalkit.audit.rewriting import Reviews

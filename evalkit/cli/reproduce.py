@@ -18,11 +18,11 @@ from evalkit.cli.finished_run import apply_settings, check_named
 from evalkit.config import TrackingConfig
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus
 from evalkit.reproduction import MetricChange, Reproduction, reproduce
+from evalkit.results import RunResult
 from evalkit.runs import write_files
 from evalkit.runs.layout import JUDGMENTS
 from evalkit.sweeps.journal import find_jobs
 from evalkit.tracking import find_run
-from evalkit.types import RunResult
 
 PLACES = ("store.url", "dataset.path", "judge.api_base", "tracking.uri")
 """The only keys that may be set: locations, which are not part of the measurement."""

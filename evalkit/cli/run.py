@@ -19,10 +19,11 @@ from evalkit.core.resources import own_version
 from evalkit.engine import JudgingResult
 from evalkit.errors import ExitStatus, Signaled, TrackingError
 from evalkit.gating import shortfall, unusable
+from evalkit.results import RunResult
 from evalkit.runs import read_config, read_outcome, read_run
 from evalkit.runs.folders import read_status
 from evalkit.tracking.record import update_gate
-from evalkit.types import Judgment, RunResult
+from evalkit.types import Judgment
 
 
 def main(arguments: Namespace) -> int:

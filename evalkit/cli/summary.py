@@ -16,15 +16,16 @@ from evalkit.audit import is_audit
 from evalkit.cli.console import plain_console, print_heading, terminal_width
 from evalkit.core.display import dollars, estimate, fixed, number, relative
 from evalkit.core.translation import in_every_language
+from evalkit.decision import decide_for_judges
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.decisions import USES
 from evalkit.report.findings import findings_of
 from evalkit.report.sweep_findings import choice_findings, dataset_name
+from evalkit.results import RunResult
 from evalkit.runs.layout import DATASHEET
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS
-from evalkit.scoring.decision import decide_for_judges
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
-from evalkit.types import Metric, RunResult
+from evalkit.types import Metric
 
 
 def interval(metric: Metric) -> str:

@@ -13,9 +13,9 @@ from evalkit.config import RunConfig, TrackingConfig
 from evalkit.core.display import relative
 from evalkit.errors import EvalkitError, ExitStatus, TrackingError
 from evalkit.hydra_app import DEFAULT, check_place, find_sweep, load_jobs
+from evalkit.results import RunResult
 from evalkit.sweeps import journal
 from evalkit.sweeps.leaderboard_files import leaderboard_of, track_leaderboard, write_leaderboard
-from evalkit.types import RunResult
 
 DIRECTORY = "hydra.sweep.dir="
 

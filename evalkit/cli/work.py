@@ -18,7 +18,7 @@ from evalkit.core.display import dollars
 from evalkit.engine import JudgingResult
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.hydra_app import DEFAULT, load_jobs
-from evalkit.types import Spent
+from evalkit.results import Spent
 from evalkit.workers import Shard, check_budget
 
 

@@ -17,7 +17,8 @@ from evalkit.core.display import dollars
 from evalkit.engine.shared_limits import SharedBudget
 from evalkit.engine.token_estimates import expected_tokens
 from evalkit.errors import ConfigError
-from evalkit.types import Completion, JudgeRequest, Spent
+from evalkit.results import Spent
+from evalkit.types import Completion, JudgeRequest
 
 AMPLE = 2
 """Factor on the longest answer so far, for the token limit of a limited call."""

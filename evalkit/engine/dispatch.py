@@ -21,7 +21,8 @@ from evalkit.errors import CallError, EvalkitError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.responses import sane
 from evalkit.protocols import BatchClaimer, ClaimChecker, CompletionCache, Judge
-from evalkit.types import Completion, Failure, JudgeRequest, Spent
+from evalkit.results import Spent
+from evalkit.types import Completion, Failure, JudgeRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from evalkit.engine.requests import CallGroup, JudgmentCollector, OpenGroups, Pl
 from evalkit.engine.shared_limits import SharedLimits
 from evalkit.errors import EvalkitError
 from evalkit.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
-from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment, Spent
+from evalkit.results import Spent
+from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment
 
 GRACE_SECONDS = 30.0
 MOST_TURNS = 1

@@ -7,7 +7,8 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from evalkit.types import Calls, Completion, Judgment, Usage
+from evalkit.results import Calls
+from evalkit.types import Completion, Judgment, Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from evalkit.errors import ConfigError
+from evalkit.results import RunResult
 from evalkit.runs import remove_files, write_run, written_files
 from evalkit.runs.layout import files_of
 from evalkit.scoring.gate_rules import Gate, Ruling
-from evalkit.types import RunResult
 
 JSON, JUNIT, MARKDOWN = "gate.json", "gate.xml", "gate.md"
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"

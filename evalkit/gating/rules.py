@@ -18,6 +18,7 @@ from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.gating.gate_files import gate_files
 from evalkit.report.decisions import sentence
+from evalkit.results import RunResult
 from evalkit.scoring.catalog import CATALOG, catalog_of
 from evalkit.scoring.catalog.availability import available_names, fits, is_available
 from evalkit.scoring.columns.cases import KINDS, READABLE
@@ -33,7 +34,7 @@ from evalkit.scoring.gate_rules import (
 )
 from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.tracking import find_run
-from evalkit.types import Case, Metric, RunResult
+from evalkit.types import Case, Metric
 
 LONGEST_NAME = 100
 """Longer texts in a case's metadata are not names."""

@@ -20,8 +20,9 @@ from evalkit.core.hashing import text_digest
 from evalkit.datasets.labels import has_label
 from evalkit.errors import ConfigError
 from evalkit.interop.labeling import Label, labeled_size
+from evalkit.results import RunResult
 from evalkit.runs.layout import LABEL_SAMPLE
-from evalkit.types import Annotation, Case, RunResult, Unit, Verdict
+from evalkit.types import Annotation, Case, Unit, Verdict
 
 Kind = Literal["disagreement", "flip", "near", "plain"]
 KINDS: tuple[Kind, ...] = ("disagreement", "flip", "near", "plain")

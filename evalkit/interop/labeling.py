@@ -17,7 +17,8 @@ from evalkit.core.checklists import leaves
 from evalkit.core.classes import Classes
 from evalkit.datasets.labels import Labels, consensus, has_label
 from evalkit.errors import DatasetError, did_you_mean
-from evalkit.types import Annotation, Case, ItemAnswer, RunResult, Unit, Winner
+from evalkit.results import RunResult
+from evalkit.types import Annotation, Case, ItemAnswer, Unit, Winner
 
 CHOICES: tuple[Winner, ...] = ("A", "B", "TIE")
 BETTER, GRADE, CLASS = "better", "grade", "class"

@@ -6,11 +6,7 @@ from collections.abc import Iterator
 
 from evalkit.core.display import interval
 from evalkit.core.translation import Message, Text, gettext, joined, ngettext
-from evalkit.report.counts import Finding, Metrics, Tone, finding, known
-from evalkit.report.decisions import UNITS
-from evalkit.report.diagnostics import label_words
-from evalkit.scoring.catalog.notes import note_text
-from evalkit.scoring.decision import (
+from evalkit.decision import (
     ACCURACY,
     BALANCED,
     CORRELATIONS,
@@ -22,6 +18,10 @@ from evalkit.scoring.decision import (
     kind_of,
     labels,
 )
+from evalkit.report.counts import Finding, Metrics, Tone, finding, known
+from evalkit.report.decisions import UNITS
+from evalkit.report.diagnostics import label_words
+from evalkit.scoring.catalog.notes import note_text
 from evalkit.types import Metric
 
 PER_ORDER = "agreement/accuracy_per_order"

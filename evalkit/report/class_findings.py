@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from evalkit.core.display import interval, percent
 from evalkit.core.translation import gettext, ngettext
+from evalkit.decision import BALANCED, SOME_ABSTAINED, missed_classes
 from evalkit.report.agreement_findings import agreement
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
-from evalkit.scoring.decision import BALANCED, SOME_ABSTAINED, missed_classes
 from evalkit.scoring.metrics.ppi import RANDOM
 
 ABSTAINED = "class/abstained"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from evalkit.core.translation import Message, in_every_language
-from evalkit.scoring.decision import Side, known, side
+from evalkit.decision import Side, known, side
 from evalkit.types import Case, Judgment, Metric, Verdict, Winner
 
 RATIOS = (1.1, 1.5, 2.0, 3.0)

@@ -8,9 +8,7 @@ from typing import Final
 
 from evalkit.core.display import interval, percent, points
 from evalkit.core.translation import Message, Text, gettext, joined, ngettext
-from evalkit.report.counts import Finding, Metrics, Tone, finding
-from evalkit.report.diagnostics import label_words
-from evalkit.scoring.decision import (
+from evalkit.decision import (
     ACCURACY,
     CONSISTENCY,
     CORRELATIONS,
@@ -28,6 +26,8 @@ from evalkit.scoring.decision import (
     labels,
     labels_at_hand,
 )
+from evalkit.report.counts import Finding, Metrics, Tone, finding
+from evalkit.report.diagnostics import label_words
 from evalkit.types import Metric
 
 TOO_MANY: Final = 100_000

@@ -12,6 +12,8 @@ from typing import Any
 
 from evalkit.core.display import estimate, interval, percent
 from evalkit.core.translation import Text, gettext, joined, ngettext
+from evalkit.decision import FIRST as FIRST_RATE
+from evalkit.decision import one_order
 from evalkit.judges.setup import LOCAL
 from evalkit.report.agreement_findings import agreement
 from evalkit.report.checklist_findings import checklist_findings
@@ -26,11 +28,10 @@ from evalkit.report.diagnostics import (
     ranking_findings,
     simulated,
 )
+from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
-from evalkit.scoring.decision import FIRST as FIRST_RATE
-from evalkit.scoring.decision import one_order
 from evalkit.scoring.verdicts.weighting import WEIGHED
-from evalkit.types import Metric, RunResult
+from evalkit.types import Metric
 
 RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433
 FAR_OFF = 0.1  # of a confidence, on average

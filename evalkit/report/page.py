@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.config import RunConfig
 from evalkit.core.display import brief, dollars, exact, span
 from evalkit.core.translation import gettext, in_every_language, joined
+from evalkit.decision import judges_of, metrics_of
 from evalkit.report.case_list import Asked
 from evalkit.report.counts import RunCounts
 from evalkit.report.decisions import USES, sentence
@@ -21,12 +22,12 @@ from evalkit.report.findings import findings_of
 from evalkit.report.metric_names import Words, metric_words, note_words
 from evalkit.report.page_budget import CaseData, PageBudget, select_cases
 from evalkit.report.page_text import FLAGS, PAGE, SCRIPT, TOKENS
+from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
 from evalkit.scoring.catalog import JUDGE_COLUMNS
 from evalkit.scoring.catalog.groups import heading
-from evalkit.scoring.decision import judges_of, metrics_of
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Metric, RunResult
+from evalkit.types import Metric
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -18,9 +18,9 @@ from evalkit.report.counts import as_markdown
 from evalkit.report.figures.standalone import alone
 from evalkit.report.findings import findings_of
 from evalkit.report.page import draw_report, language_of
+from evalkit.results import RunResult
 from evalkit.runs.layout import FIGURES, FINDINGS, PROMPTS
 from evalkit.scoring import Scores
-from evalkit.types import RunResult
 
 
 def run_files(

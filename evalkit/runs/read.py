@@ -16,11 +16,12 @@ from evalkit.config.validation import config_error
 from evalkit.core.display import relative
 from evalkit.core.spool import Spool
 from evalkit.errors import ConfigError
+from evalkit.results import Calls, RunResult
 from evalkit.runs import layout
 from evalkit.runs.config_file import load
 from evalkit.runs.parquet import read_rows
 from evalkit.runs.records import MalformedError, decoder
-from evalkit.types import Calls, Case, Judgment, Metric, RunResult, Verdict
+from evalkit.types import Case, Judgment, Metric, Verdict
 
 _REMEDY: Final = "rerun it, or restore the file"
 

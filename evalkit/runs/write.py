@@ -10,11 +10,11 @@ from typing import Any
 from evalkit.core import atomic_files
 from evalkit.core.atomic_files import drop_empty, remove_leftovers
 from evalkit.errors import ConfigError, EvalkitError
+from evalkit.results import RunResult
 from evalkit.runs import layout
 from evalkit.runs.config_file import dump
 from evalkit.runs.parquet import encode_judgments
 from evalkit.runs.records import encode_finite, encode_line, encode_pretty, metric_values
-from evalkit.types import RunResult
 
 _REMEDY = "check its permissions and the free disk space"
 

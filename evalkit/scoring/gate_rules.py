@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from evalkit.config import GateConfig, LeadRule, ScoringConfig
 from evalkit.core.display import estimate
+from evalkit.decision import USES, Decision, Use
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.compare import RunEntry
-from evalkit.scoring.decision import USES, Decision, Use
 from evalkit.scoring.stats.bootstrap import UNVARYING
 from evalkit.types import Metric
 

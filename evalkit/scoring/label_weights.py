@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 
 from evalkit.core.annotations import UNKNOWN, inclusion
+from evalkit.decision import LEAN
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.decision import LEAN
 from evalkit.scoring.stats.arrays import Bounds, Floats, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, share
 from evalkit.types import Case, Metric

@@ -7,7 +7,7 @@ from math import ceil, floor, log, log10, sqrt
 from statistics import NormalDist
 from typing import Final
 
-from evalkit.scoring.decision import (
+from evalkit.decision import (
     FEW,
     FEW_LABELS,
     FLOOR,

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import CHECKLIST, RunConfig
+from evalkit.decision import judges_of, metrics_of
 from evalkit.plugins import find_benchmark
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.columns.judgments import JudgmentColumns, read_judgments
 from evalkit.scoring.columns.verdicts import VerdictColumns
-from evalkit.scoring.decision import judges_of, metrics_of
 from evalkit.scoring.frontier import FrontierPoint, frontier
 from evalkit.scoring.label_weights import given_weights, label_weights, weigh_labels
 from evalkit.scoring.labels_needed import labels_needed

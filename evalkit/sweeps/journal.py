@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from evalkit.config import TrackingConfig
 from evalkit.errors import ConfigError
+from evalkit.results import RunResult
 from evalkit.runs import layout, read_run, remove_files, write_files, written_files
 from evalkit.runs.folders import RunStatus, read_status
 from evalkit.sweeps import journal
 from evalkit.tracking import fetch_run, is_run_id, job_runs, tracking_uri
-from evalkit.types import RunResult
 
 NAME: Final = layout.SWEEP
 DERIVED: Final = (NAME, "leaderboard.json", "leaderboard.csv", "report.html", "reproduction.json")

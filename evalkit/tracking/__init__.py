@@ -10,7 +10,7 @@ from evalkit.config import TrackingConfig
 from evalkit.core.third_party import Guarded
 from evalkit.errors import PluginError, TrackingError
 from evalkit.plugins import TRACKERS, construct, find
-from evalkit.protocols import Tracker
+from evalkit.results import Tracker
 from evalkit.tracking.connection import VIEW, check_tracking, server_environment, tracking_uri
 from evalkit.tracking.fetch import dataset_fetchers, fetch_run, find_run, is_run_id, job_runs
 

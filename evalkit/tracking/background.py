@@ -23,9 +23,9 @@ from typing import Any
 
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
+from evalkit.results import RunResult
 from evalkit.tracking.connection import import_all, sqlite_file
 from evalkit.tracking.mlflow_tracker import MlflowTracker
-from evalkit.types import RunResult
 
 LARGEST = 20_000
 """The most judgments of a run that the recording process reads; larger runs are recorded in this process."""

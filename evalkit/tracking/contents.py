@@ -12,9 +12,10 @@ from typing import Any, TypedDict
 
 from evalkit.core.display import shorten
 from evalkit.core.redaction import without_password
+from evalkit.results import RunResult
 from evalkit.runs.layout import FINDINGS, simulated_judges
 from evalkit.scoring.catalog import CATALOG, LEADERBOARD_COLUMNS
-from evalkit.types import Judgment, RunResult, Unit, Verdict
+from evalkit.types import Judgment, Unit, Verdict
 
 MAIN = 12
 """The metrics that are recorded unless `tracking.metrics` is `all`."""

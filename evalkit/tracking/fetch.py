@@ -14,10 +14,10 @@ from evalkit.config import TrackingConfig
 from evalkit.core.redaction import without_password
 from evalkit.datasets import Fetch, Source, downloaded
 from evalkit.errors import ConfigError, DatasetError, TrackingError
+from evalkit.results import RunResult
 from evalkit.runs import read_run
 from evalkit.tracking.connection import mlflow_errors, open_client, sqlite_file, tracking_uri
 from evalkit.tracking.parent_runs import PARENT, ROLE
-from evalkit.types import RunResult
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
+from evalkit.results import RunResult
 from evalkit.runs.layout import PROMPTS
 from evalkit.scoring.catalog import MAIN_COLUMNS
 from evalkit.tracking import contents
 from evalkit.tracking.connection import VIEW, one_at_a_time, open_client, recording_errors, sqlite_file
 from evalkit.tracking.parent_runs import attach, child_tags, find_runs
 from evalkit.tracking.traces import log_traces
-from evalkit.types import RunResult
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

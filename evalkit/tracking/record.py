@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from evalkit.config import TrackingConfig
+from evalkit.results import RunResult
 from evalkit.runs import write_manifest
 from evalkit.tracking import MLFLOW, make_tracker
-from evalkit.types import RunResult
 
 
 @runtime_checkable

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
 from evalkit.errors import TrackingError
+from evalkit.results import RunResult
 from evalkit.tracking import contents
-from evalkit.types import Case, Judgment, RunResult, Unit, Usage, Verdict
+from evalkit.types import Case, Judgment, Unit, Usage, Verdict
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo

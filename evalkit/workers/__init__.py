@@ -28,8 +28,9 @@ from evalkit.engine import JudgingResult, Progress
 from evalkit.engine.event_loop import handled_signals, interrupt
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.plugins import allowing_code, code_allowed
+from evalkit.results import Calls
 from evalkit.store import is_local, store_location, store_url
-from evalkit.types import Calls, Case
+from evalkit.types import Case
 
 __all__ = [
     "Lost",

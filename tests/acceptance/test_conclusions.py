@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from benchmarks.decisions import JUDGES, SCORED, Judge, Run, metrics_of_run
+from evalkit.decision import decide, labels_at_hand
 from evalkit.report.decisions import headline
 from evalkit.scoring import score_run
-from evalkit.scoring.decision import decide, labels_at_hand
 from evalkit.types import Metric
 from tests.support.command_line import Done, fake
 from tests.support.fake_provider import Provider, Reply, said

@@ -45,7 +45,7 @@ def test_a_strict_consumer_sees_the_types(tmp_path: Path) -> None:
     revealed = [line.partition("Revealed type is ")[2].strip('"') for line in lines if "Revealed" in line]
     assert revealed == [
         "evalkit.config.run_config.RunConfig",
-        "evalkit.types.RunResult",
+        "evalkit.results.RunResult",
         "float | None",
         "float | None",
     ], lines

@@ -15,7 +15,7 @@ from evalkit.audit.plan import edited
 from evalkit.audit.probes import own_probes
 from evalkit.config import RunConfig
 from evalkit.core.translation import in_every_language
-from evalkit.scoring.decision import Decision, Limit
+from evalkit.decision import Decision, Limit
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Metric, Response
 from tests.support.command_line import call_main

@@ -15,10 +15,11 @@ from statsmodels.stats.contingency_tables import mcnemar
 from evalkit.cli import main
 from evalkit.config import RunConfig, TrackingConfig
 from evalkit.report.findings import findings_of
+from evalkit.results import RunResult
 from evalkit.runs import read_run, write_run
 from evalkit.scoring import score_run
 from evalkit.tracking import make_tracker
-from evalkit.types import Case, Judgment, Response, RunResult
+from evalkit.types import Case, Judgment, Response
 
 Make = Callable[..., Path]
 

@@ -11,10 +11,11 @@ from rich.console import Console
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.summary import print_leaderboard, print_summary
 from evalkit.config import RunConfig
+from evalkit.decision import Decision, decide
 from evalkit.engine import Progress
-from evalkit.scoring.decision import Decision, decide
+from evalkit.results import RunResult
 from evalkit.scoring.leaderboard import Leaderboard, Standing
-from evalkit.types import Metric, RunResult
+from evalkit.types import Metric
 
 ODD = "x[/bold][red]y:warning:"
 

@@ -12,8 +12,9 @@ from evalkit.cli.summary import judge_table, metric_table
 from evalkit.config import RunConfig
 from evalkit.report.metric_names import metric_words
 from evalkit.report.page import render_report
+from evalkit.results import RunResult
 from evalkit.scoring import score_run
-from evalkit.types import Case, Judgment, Metric, Response, RunResult
+from evalkit.types import Case, Judgment, Metric, Response
 
 METRICS = {
     metric.name: metric

@@ -7,8 +7,8 @@ from io import StringIO
 from rich.console import Console
 
 from evalkit.cli.summary import ROWS, leaderboard_table, metric_table
+from evalkit.decision import decide
 from evalkit.scoring.catalog import CATALOG, LEADERBOARD_COLUMNS, full_catalog
-from evalkit.scoring.decision import decide
 from evalkit.scoring.leaderboard import Leaderboard, Standing
 from evalkit.types import Metric
 

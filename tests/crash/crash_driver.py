@@ -22,9 +22,10 @@ from evalkit.config import Criterion, JudgeConfig, OutputConfig, RunConfig, Runn
 from evalkit.engine import JudgingResult, judge
 from evalkit.engine.requests import call_key
 from evalkit.evaluators import make_evaluator
+from evalkit.results import Calls
 from evalkit.scoring import score_run
 from evalkit.store import open_url
-from evalkit.types import Calls, Case, Completion, JudgeRequest, JudgeSpec, Response
+from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Response
 
 CONFIG = RunConfig(
     judge=JudgeConfig(model="test/crash"),

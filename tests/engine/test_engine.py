@@ -10,7 +10,8 @@ import pytest
 from evalkit.config import RunnerConfig
 from evalkit.engine import JudgingResult, Progress, judge
 from evalkit.errors import CallError, ConfigError, JudgeSetupError
-from evalkit.types import Calls, Completion, JudgeSpec, Usage
+from evalkit.results import Calls
+from evalkit.types import Completion, JudgeSpec, Usage
 from tests.support.engine_fakes import DONE, Both, Memory, Scripted, Time, cases
 
 QUICK = RunnerConfig(retries=2)

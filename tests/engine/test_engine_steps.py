@@ -9,7 +9,8 @@ import pytest
 from evalkit.config import RunnerConfig
 from evalkit.engine import JudgingResult, judge
 from evalkit.errors import CallError, JudgeSetupError
-from evalkit.types import Calls, JudgeRequest, JudgeSpec
+from evalkit.results import Calls
+from evalkit.types import JudgeRequest, JudgeSpec
 from tests.support.engine_fakes import DONE, Both, Memory, Prepared, Scripted, Third, Time, cases
 
 BUSY = CallError("rate_limit", "slow down", retryable=False)

@@ -12,8 +12,9 @@ from evalkit import load_config, run
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
 from evalkit.gating import apply_gate, check_gate
+from evalkit.results import RunResult
 from evalkit.runs import read_run
-from evalkit.types import Case, RunResult
+from evalkit.types import Case
 
 WORDS = [
     "judge=simulated/good",

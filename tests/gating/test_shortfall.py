@@ -6,7 +6,7 @@ import pytest
 
 from evalkit.config import RunConfig
 from evalkit.gating import shortfall
-from evalkit.types import Calls, RunResult
+from evalkit.results import Calls, RunResult
 
 
 @pytest.mark.parametrize(("failed", "said"), [(2, None), (3, "30.0% of the requests failed, more than")])

@@ -13,9 +13,9 @@ from typing import Any
 from zlib import crc32
 
 from evalkit.report.findings import findings_of
+from evalkit.results import RunResult
 from evalkit.runs.read import read_run
 from evalkit.tracking import contents
-from evalkit.types import RunResult
 
 _LONG, _LINE = 60, 120
 _EMPTY: tuple[Any, ...] = (None, [], {}, "")

@@ -25,12 +25,13 @@ from evalkit.hydra_app import load_config
 from evalkit.report.diagnostics import label_words
 from evalkit.report.findings import findings
 from evalkit.report.metric_names import metric_words, note_words
+from evalkit.results import RunResult
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import MetricSpec, catalog_of
 from evalkit.scoring.catalog.availability import available_names
 from evalkit.testing import check_benchmark, check_evaluator, check_judge, check_probe, check_store
 from evalkit.tracking import make_tracker
-from evalkit.types import Case, Completion, Judgment, Metric, Response, RunResult
+from evalkit.types import Case, Completion, Judgment, Metric, Response
 
 COUNT = count()
 CASE = Case("c", "Say hello.", (Response("Hello."), Response("Go away.")), label="A")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from evalkit.config import JudgeConfig, RunConfig
-from evalkit.types import Calls, Case, Completion, Judgment, Metric, Orders, Response, RunResult, Verdict
+from evalkit.results import Calls, RunResult
+from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Verdict
 
 ATTACK = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
 

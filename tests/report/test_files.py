@@ -9,8 +9,8 @@ from markdown_it import MarkdownIt
 from evalkit.config import RunConfig
 from evalkit.report import run_files
 from evalkit.report.counts import as_markdown
+from evalkit.results import RunResult
 from evalkit.scoring import score_run
-from evalkit.types import RunResult
 
 HOSTILE = "![x](http://e/i.png) <img src=x> [y](http://e) `z` <http://e>"
 

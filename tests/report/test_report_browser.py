@@ -12,9 +12,9 @@ import pytest
 
 from evalkit.cli import main
 from evalkit.config import PromptConfig, ScoringConfig
+from evalkit.decision import decide
 from evalkit.report import SweepFacts, render_report, render_sweep
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS
-from evalkit.scoring.decision import decide
 from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
 from evalkit.sweeps.leaderboard_files import leaderboard_of, write_leaderboard
 from evalkit.types import Metric, Verdict

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from evalkit.config import RunConfig
+from evalkit.results import RunResult
 from evalkit.runs import read_run, write_run
-from evalkit.types import Case, Response, RunResult
+from evalkit.types import Case, Response
 
 
 def test_choices_and_grades_come_back(tmp_path: Path) -> None:

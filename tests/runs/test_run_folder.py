@@ -21,21 +21,10 @@ from hypothesis import strategies as st
 from evalkit import types
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, EvalkitError
+from evalkit.results import Calls, RunResult
 from evalkit.runs import layout, read_run, write_run
 from evalkit.runs.records import decoder
-from evalkit.types import (
-    Calls,
-    Case,
-    Completion,
-    Judgment,
-    Metric,
-    Orders,
-    Response,
-    RunResult,
-    TokenLogprob,
-    Usage,
-    Verdict,
-)
+from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, TokenLogprob, Usage, Verdict
 
 # A high surrogate right before a low one is the one text that JSON itself joins into another.
 odd = st.sampled_from('\ud800\udbff\x00\x1b\x7f\x85\u2028\u2029\ufeff\r\n"\\{')

@@ -16,6 +16,7 @@ from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError
 from evalkit.gating import check_gate
 from evalkit.plugins import iter_benchmarks
+from evalkit.results import RunResult
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import (
     CATALOG,
@@ -31,7 +32,7 @@ from evalkit.scoring.catalog import (
 from evalkit.scoring.catalog.availability import SETTINGS, available_names, is_available
 from evalkit.scoring.catalog.groups import HEADINGS, heading
 from evalkit.scoring.catalog.spec import BOTH, EVERY
-from evalkit.types import Case, Metric, RunResult
+from evalkit.types import Case, Metric
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "tests" / "benchmarks" / "files"

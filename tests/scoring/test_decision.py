@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.decisions import JUDGES, LARGE, errors, metrics_of_run
-from evalkit.scoring.decision import (
+from evalkit.decision import (
     FLOOR,
     MARGIN,
     SUBSTANTIAL,

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from evalkit.config import GateConfig, LeadRule
+from evalkit.decision import USES, Decision, decide, decide_for_judges
 from evalkit.errors import ConfigError
-from evalkit.scoring.decision import USES, Decision, decide, decide_for_judges
 from evalkit.scoring.gate_rules import Gate, judge_decision, judge_metrics, less_is_better
 from evalkit.types import Metric
 

@@ -12,8 +12,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from evalkit.config import ScoringConfig
+from evalkit.decision import USES, Decision
 from evalkit.scoring import score_run
-from evalkit.scoring.decision import USES, Decision
 from evalkit.scoring.leaderboard import Choice, Contender, Contrast, Leaderboard, Standing, rank
 from evalkit.types import Completion, Metric, Orders, Verdict
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from evalkit.api import rescore
+from evalkit.results import RunResult
 from evalkit.scoring import score_run
-from evalkit.types import Case, Judgment, Response, RunResult
+from evalkit.types import Case, Judgment, Response
 
 pytestmark = pytest.mark.shared
 

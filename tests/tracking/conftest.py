@@ -9,18 +9,8 @@ from typing import Any
 import pytest
 
 from evalkit.config import RunConfig
-from evalkit.types import (
-    Calls,
-    Case,
-    Completion,
-    Judgment,
-    Metric,
-    Orders,
-    Response,
-    RunResult,
-    Usage,
-    Verdict,
-)
+from evalkit.results import Calls, RunResult
+from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Usage, Verdict
 
 ANSWER = {
     "comparison": [{"criterion": "accuracy", "reasoning": "Four is right."}],

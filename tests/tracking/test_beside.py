@@ -16,12 +16,12 @@ import pytest
 from evalkit.cli.sweep import BackgroundRecordings
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
+from evalkit.results import RunResult
 from evalkit.runs import read_run, write_run
 from evalkit.runs.folders import read_status
 from evalkit.tracking import background, make_tracker, record, warm_up
 from evalkit.tracking.background import BackgroundTracker, Worker
 from evalkit.tracking.mlflow_tracker import MlflowTracker
-from evalkit.types import RunResult
 
 pytestmark = pytest.mark.slow
 SETTINGS = TrackingConfig(traces=2)

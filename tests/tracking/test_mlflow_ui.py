@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from evalkit.cli import main
-from evalkit.scoring.decision import USES
+from evalkit.decision import USES
 from tests.support.chromium import shoot
 from tests.support.command_line import fake, pair, prefers
 from tests.support.fake_provider import serving

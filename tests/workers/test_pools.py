@@ -13,7 +13,7 @@ from evalkit import load_config
 from evalkit.core.resources import PROJECT_VARIABLE, project
 from evalkit.engine.progress import Progress
 from evalkit.errors import ConfigError, ExitStatus, Signaled
-from evalkit.types import Calls
+from evalkit.results import Calls
 from evalkit.workers import Lost, Shard, ShardReport, ShardTask, WorkerError, judge_in_workers
 
 Ends = Callable[[ShardTask, int], Any]

@@ -11,7 +11,7 @@ from evalkit.interop.exporters.judged import alpaca_eval, mt_bench
 from evalkit.interop.exporters.table import as_parquet, rows_of_run, table_as_csv
 from evalkit.interop.label_sampling import LabelSample
 from evalkit.interop.labeling import Task, argilla_records, label_studio_tasks, label_tasks
-from evalkit.types import RunResult
+from evalkit.results import RunResult
 
 
 def _listed(rows: list[dict[str, object]]) -> bytes:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from evalkit.errors import ConfigError
-from evalkit.types import Case, Judgment, RunResult, Unit
+from evalkit.results import RunResult
+from evalkit.types import Case, Judgment, Unit
 
 Row = dict[str, Any]
 _PAIRS = "the run has no pairs"

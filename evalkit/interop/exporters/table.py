@@ -9,8 +9,9 @@ from typing import Any
 
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
 from evalkit.errors import ConfigError
+from evalkit.results import RunResult
 from evalkit.runs.spreadsheet import as_csv
-from evalkit.types import Case, Judgment, RunResult, Verdict
+from evalkit.types import Case, Judgment, Verdict
 
 _CLOSE = 1e-9
 Row = dict[str, Any]

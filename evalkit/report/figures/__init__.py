@@ -12,7 +12,7 @@ from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.forest import main_figures
 from evalkit.report.figures.systems import cycles, ranking
 from evalkit.report.figures.tables import confusion, passes
-from evalkit.types import RunResult
+from evalkit.results import RunResult
 
 __all__ = ["Figure", "run_figures"]
 

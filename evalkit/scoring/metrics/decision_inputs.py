@@ -13,10 +13,10 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
+from evalkit.decision import FEW, LEAN, ORDER_AGREEMENT
 from evalkit.scoring.columns.cases import NONE, TIE, A, B
 from evalkit.scoring.columns.classes import ClassColumns
 from evalkit.scoring.columns.verdicts import VerdictColumns
-from evalkit.scoring.decision import FEW, LEAN, ORDER_AGREEMENT
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.verdicts.checklists import MET, NOT_MET, ItemColumns

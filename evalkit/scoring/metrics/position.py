@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 
 from evalkit.config import RunConfig
+from evalkit.decision import ONE_ORDER
 from evalkit.scoring.columns.cases import NONE, TIE, A, B, PairColumns, sign
 from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
-from evalkit.scoring.decision import ONE_ORDER
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.verdicts.pairs import passes_of
