@@ -35,7 +35,7 @@ from evalkit.core.hashing import is_content_key
 from evalkit.engine import JudgingResult, Progress
 from evalkit.engine.budget import require_known
 from evalkit.engine.event_loop import on_interrupt
-from evalkit.engine.progress import Tally
+from evalkit.engine.progress import Spend, Tally, add
 from evalkit.errors import CallError, ConfigError, StoreError, pasted
 from evalkit.judges.batch_api import BatchApi, BatchStatus
 from evalkit.protocols import ClaimChecker, Evaluator, Judge, Store
@@ -125,7 +125,7 @@ class BatchRun:
             requests, count = sum(len(one.rungs) for one in self._waiting.values()), len(self._waiting)
             sent = f"{requests:,} requests are in {count} batch{'es' * (count != 1)} at the provider"
             text = f"{sent if count else 'what was submitted is kept'}; repeat the command to go on"
-            return JudgingResult((), Calls(), {}, None, interrupted=True, stopped=text, signal=signals[0])
+            return JudgingResult((), Spend(cost_usd=None), interrupted=True, stopped=text, signal=signals[0])
         return None
 
     def judge(self, one: Judge) -> Judge:
@@ -139,12 +139,10 @@ class BatchRun:
 
     def counted(self, judged: JudgingResult) -> JudgingResult:
         """Return a result in which the answers of these batches count as sent and paid for."""
-        calls, paid = judged.calls, self._tally
-        sent = min(paid.sent, calls.stored)
-        calls = replace(calls, stored=calls.stored - sent, sent=calls.sent + sent, retried=calls.retried + paid.retried)
-        tokens = {name: count + judged.tokens.get(name, 0) for name, count in paid.tokens().items()}
-        cost = None if judged.cost_usd is None or paid.cost_usd is None else judged.cost_usd + paid.cost_usd
-        return replace(judged, calls=calls, tokens=tokens, cost_usd=cost, stopped=judged.stopped or self._stopped)
+        sent = min(self._tally.sent, judged.calls.stored)
+        calls = Calls(stored=-sent, sent=sent, retried=self._tally.retried)
+        spend = add(judged.spend, replace(self._tally.spend, calls=calls))
+        return replace(judged, spend=spend, stopped=judged.stopped or self._stopped)
 
     async def _submit_round(self, signals: list[int]) -> bool:
         """Submit the requests that are missing and in no batch, and return whether there are batches to wait for."""
@@ -302,7 +300,7 @@ class BatchRun:
         cost = report.paid.cost_usd
         most = one.reserved if cost is None else cost + one.reserved * unread / len(one.rungs)
         self._spent.usd += min(one.reserved, most)
-        self._tally.add(report.paid)
+        self._tally.count_paid(report.paid)
         self._tally.sent += report.stored
         await self._save(tag, None)
         del self._waiting[tag]

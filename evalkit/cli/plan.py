@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, reduce
 from itertools import islice
 from signal import SIGINT
 from typing import Final, Literal, TypeAlias
@@ -29,6 +29,7 @@ from evalkit.engine import JudgingResult, Plan
 from evalkit.engine import plan as plan_requests
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.plan import PilotSample, SubsetEvaluator
+from evalkit.engine.progress import Spend, add
 from evalkit.engine.requests import PlannedCalls
 from evalkit.engine.token_estimates import Kind, sample_fits
 from evalkit.errors import ConfigError, ExitStatus, Signaled
@@ -303,15 +304,13 @@ def _pilot(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, count: int) -> 
 def describe_pilot(pilots: Sequence[PilotResult]) -> str:
     """Return one line on what pilots cost."""
     sampled = sum(one.sampled for one in pilots)
-    sent, failed = (sum(getattr(one.judged.calls, name) for one in pilots) for name in ("sent", "failed"))
-    costs = [one.judged.cost_usd for one in pilots]
-    paid = None if None in costs else sum(cost for cost in costs if cost is not None)
-    tokens = {name: sum(one.judged.tokens.get(name, 0) for one in pilots) for name in ("prompt", "completion")}
-    price = "price unknown" if paid is None else dollars(paid)
+    spend = reduce(add, (one.judged.spend for one in pilots), Spend())
+    sent, failed = spend.calls.sent, spend.calls.failed
+    price = "price unknown" if spend.cost_usd is None else dollars(spend.cost_usd)
     stored = "; stored for the run" if sent > failed else ""
     return (
         f"pilot: {sampled:,} random requests, {sent:,} calls sent{f', {failed:,} failed' if failed else ''}, "
-        f"{tokens['prompt']:,} prompt and {tokens['completion']:,} answer tokens, {price}{stored}"
+        f"{spend.prompt_tokens:,} prompt and {spend.completion_tokens:,} answer tokens, {price}{stored}"
     )
 
 

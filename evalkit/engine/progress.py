@@ -1,17 +1,42 @@
-"""Report on a run of the engine: its progress and its result."""
+"""Report on a run of the engine: its progress, what it took, and its result."""
 
 from __future__ import annotations
 
 import time
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, TypeVar
 
 from evalkit.results import Calls
-from evalkit.types import Completion, Judgment, Usage
+from evalkit.types import Completion, Judgment
+
+T = TypeVar("T", bound=Any)
+
+
+def add(first: T, second: T) -> T:
+    """Return the sum of two records, field by field; a number that one of them does not know is unknown."""
+
+    def total(one: Any, other: Any) -> Any:
+        if one is None or other is None:
+            return None
+        return add(one, other) if is_dataclass(one) else one + other
+
+    sums = {part.name: total(getattr(first, part.name), getattr(second, part.name)) for part in fields(first)}
+    return replace(first, **sums)
 
 
 @dataclass(frozen=True, slots=True)
+class Spend:
+    """The counts of calls, the tokens of those that were sent, and their cost in USD; `None` if a price is unknown."""
+
+    calls: Calls = field(default_factory=Calls)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+
+@dataclass(slots=True)
 class Progress:
     """The progress of a run.
 
@@ -28,22 +53,22 @@ class Progress:
         elapsed: Seconds since the start.
         throttled: The calls that the provider refused because of its rate limits.
         budget_left: The rest of the budget, in USD; `None` without a cap.
+        answers: The number of different answers in the store, once an interrupted run has ended.
     """
 
-    done: int
-    total: int | None
-    stored: int
-    sent: int
-    failed: int
-    retried: int
-    prompt_tokens: int
-    completion_tokens: int
-    cost_usd: float | None
-    elapsed: float
+    done: int = 0
+    total: int | None = 0
+    stored: int = 0
+    sent: int = 0
+    failed: int = 0
+    retried: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+    elapsed: float = 0.0
     throttled: int = 0
     budget_left: float | None = None
     answers: int | None = None
-    """The number of different answers in the store, once an interrupted run has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +77,7 @@ class JudgingResult:
 
     Attributes:
         judgments: The finished judgments, in case order, then by judge, then as planned.
-        calls: The counts of calls.
-        tokens: The tokens of the calls sent in this run, by `prompt` and `completion`.
-        cost_usd: The cost of these calls, in USD; `None` if the price of one of them is unknown.
+        spend: The calls, and the tokens and cost of those sent in this run.
         interrupted: Whether a signal stopped the run, so that judgments are missing.
         stopped: Why requests were not sent, on one line; `None` if all were.
         dropped: The parameters that each judge's provider refused, by the judge's name.
@@ -65,9 +88,7 @@ class JudgingResult:
     """
 
     judgments: Sequence[Judgment]
-    calls: Calls
-    tokens: Mapping[str, int]
-    cost_usd: float | None
+    spend: Spend = field(default_factory=Spend)
     interrupted: bool = False
     stopped: str | None = None
     dropped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -76,15 +97,26 @@ class JudgingResult:
     whole: int | None = None
     answers: int = 0
 
+    @property
+    def calls(self) -> Calls:
+        """The counts of calls."""
+        return self.spend.calls
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """The tokens of the calls sent in this run, by `prompt` and `completion`."""
+        return {"prompt": self.spend.prompt_tokens, "completion": self.spend.completion_tokens}
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The cost of these calls, in USD; `None` if the price of one of them is unknown."""
+        return self.spend.cost_usd
+
     def after(self, first: JudgingResult) -> JudgingResult:
         """Return this result with the calls, tokens and cost of an earlier step of the same run."""
-        names = ("planned", "stored", "sent", "retried", "failed")
-        cost = None if self.cost_usd is None or first.cost_usd is None else self.cost_usd + first.cost_usd
         return replace(
             self,
-            calls=Calls(*(getattr(self.calls, name) + getattr(first.calls, name) for name in names)),
-            tokens={kind: count + first.tokens.get(kind, 0) for kind, count in self.tokens.items()},
-            cost_usd=cost,
+            spend=add(self.spend, first.spend),
             stopped=self.stopped or first.stopped,
             sending=self.sending + first.sending,
             whole=None if self.whole is None else self.whole + first.calls.planned,
@@ -93,20 +125,18 @@ class JudgingResult:
 
 
 @dataclass(slots=True)
-class Tally:
-    """The running counts of a run."""
+class Tally(Progress):
+    """The running counts of a run.
+
+    Attributes:
+        planned: The requests.
+        broken: The judgments that failed although their request was sent.
+        started: When the run started, in seconds of the monotonic clock.
+        first_sent: When the first call was sent; `None` before it.
+        kept: The answers that are in the store, as 64 bits of their content keys.
+    """
 
     planned: int = 0
-    done: int = 0
-    stored: int = 0
-    sent: int = 0
-    retried: int = 0
-    failed: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float | None = 0.0
-    throttled: int = 0
-    budget_left: float | None = None
     broken: int = 0
     started: float = field(default_factory=time.monotonic)
     first_sent: float | None = None
@@ -116,52 +146,29 @@ class Tally:
         """Count an answer that is in the store, by its content key."""
         self.kept.append(int(key[:16], 16))
 
-    def answers(self) -> int:
-        """Return the number of different answers in the store."""
-        return len(set(self.kept))
-
     def count_sent(self, attempt: int) -> None:
         """Count a call that is sent now; only first attempts count as sent."""
         self.sent += attempt == 1
         self.first_sent = time.monotonic() if self.first_sent is None else self.first_sent
 
-    def sending(self) -> float:
-        """Return the seconds since the first call; 0 before it."""
-        return 0.0 if self.first_sent is None else time.monotonic() - self.first_sent
-
-    def count_paid(self, completion: Completion) -> None:
-        """Add the tokens and the cost of a call."""
-        self.prompt_tokens += completion.usage.prompt_tokens or 0
-        self.completion_tokens += completion.usage.completion_tokens or 0
-        known = self.cost_usd is not None and completion.cost_usd is not None
-        self.cost_usd = (self.cost_usd or 0.0) + (completion.cost_usd or 0.0) if known else None
-
-    def add(self, other: Tally) -> None:
-        """Add the tokens and the cost of other calls."""
-        usage = Usage(other.prompt_tokens, other.completion_tokens)
-        self.count_paid(Completion("", usage=usage, cost_usd=other.cost_usd))
+    def count_paid(self, paid: Completion | Tally) -> None:
+        """Add the tokens and the cost of a call, or of those that another tally counts."""
+        usage = paid.usage if isinstance(paid, Completion) else paid
+        self.prompt_tokens += usage.prompt_tokens or 0
+        self.completion_tokens += usage.completion_tokens or 0
+        known = self.cost_usd is not None and paid.cost_usd is not None
+        self.cost_usd = (self.cost_usd or 0.0) + (paid.cost_usd or 0.0) if known else None
 
     def progress(self, total: int | None) -> Progress:
         """Return the current counts."""
-        return Progress(
-            self.done,
-            total,
-            self.stored,
-            self.sent,
-            self.failed,
-            self.retried,
-            self.prompt_tokens,
-            self.completion_tokens,
-            self.cost_usd,
-            time.monotonic() - self.started,
-            self.throttled,
-            self.budget_left,
-        )
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        return Progress(**{**counts, "total": total, "elapsed": time.monotonic() - self.started})
 
-    def calls(self) -> Calls:
-        """Return the counts of calls for a run's result."""
-        return Calls(self.planned, self.stored, self.sent, self.retried, self.failed)
+    @property
+    def spend(self) -> Spend:
+        """The calls so far, with their tokens and cost."""
+        calls = Calls(self.planned, self.stored, self.sent, self.retried, self.failed)
+        return Spend(calls, self.prompt_tokens, self.completion_tokens, self.cost_usd)
 
-    def tokens(self) -> dict[str, int]:
-        """Return the tokens of the calls sent, by `prompt` and `completion`."""
-        return {"prompt": self.prompt_tokens, "completion": self.completion_tokens}
+
+_COUNTS = tuple(part.name for part in fields(Progress))

@@ -13,7 +13,7 @@ from pathlib import Path
 from evalkit.core.hashing import canonical_json, content_key
 from evalkit.core.spool import Spool
 from evalkit.protocols import CompletionCache, Evaluator
-from evalkit.types import AnswerFormat, Case, Completion, Failure, JudgeRequest, JudgeSpec, Judgment, Unit
+from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
 
 BATCH = 64
 COUNTING_SECONDS = 2.0
@@ -166,44 +166,3 @@ class JudgmentCollector:
         """Return the judgments by position, follow-up judgments after their unit."""
         order = sorted(range(len(self._positions)), key=self._positions.__getitem__)
         return self._judgments.arrange(array("q", order))
-
-
-class OpenGroups:
-    """The judgments of incomplete units."""
-
-    def __init__(self) -> None:
-        self._open: dict[int, dict[int, Judgment]] = {}
-
-    def complete(self, call: PlannedCall, judgment: Judgment) -> list[Judgment] | None:
-        """Add a judgment; return all judgments of its unit in plan order if it was the last one, else `None`."""
-        positions = call.group.positions
-        found = self._open.setdefault(positions[0], {})
-        found[call.position] = judgment
-        if len(found) < len(positions):
-            return None
-        del self._open[positions[0]]
-        return [found[position] for position in positions]
-
-
-class CompletedCalls:
-    """The outcomes of calls by content key, for later equal requests; calls that were never made are not kept."""
-
-    def __init__(self, folder: Path | None) -> None:
-        """Spool to a file in `folder` or its closest existing parent once the answers exceed the memory limit."""
-        self._outcomes: Spool[Completion | Failure] = Spool(folder=folder)
-        self._positions: dict[bytes, int] = {}
-
-    def keep(self, key: str, outcome: Completion | Failure) -> None:
-        """Keep the outcome of a request.
-
-        Raises:
-            ConfigError: If it cannot be written.
-        """
-        if isinstance(outcome, Completion) or outcome.attempts:
-            self._positions[bytes.fromhex(key)] = len(self._outcomes)
-            self._outcomes.append(outcome)
-
-    def get(self, key: str) -> Completion | Failure | None:
-        """Return the outcome of an equal request; `None` if there is none."""
-        position = self._positions.get(bytes.fromhex(key)) if self._positions else None
-        return None if position is None else self._outcomes[position]

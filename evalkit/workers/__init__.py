@@ -13,9 +13,10 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Any, TypeAlias
@@ -26,6 +27,7 @@ from evalkit.core.redaction import secret_in
 from evalkit.core.resources import PROJECT_VARIABLE, project
 from evalkit.engine import JudgingResult, Progress
 from evalkit.engine.event_loop import handled_signals, interrupt
+from evalkit.engine.progress import Spend, add
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.plugins import allowing_code, code_allowed
 from evalkit.results import Calls
@@ -91,9 +93,7 @@ class ShardReport:
 
     shard: Shard
     host: str
-    calls: Calls = field(default_factory=Calls)
-    tokens: Mapping[str, int] = field(default_factory=dict)
-    cost_usd: float | None = 0.0
+    spend: Spend = field(default_factory=Spend)
     error: str | None = None
     status: int = 0
 
@@ -136,8 +136,7 @@ class ShardTask:
             return replace(report, error=str(error), status=int(error.status))
         except Exception as error:  # a traceback in a worker's log helps nobody
             return replace(report, error=f"{type(error).__name__}: {error}", status=int(ExitStatus.WRONG))
-        spent = replace(report, calls=judged.calls, tokens=judged.tokens, cost_usd=judged.cost_usd)
-        return replace(spent, error=STOPPED) if judged.interrupted else spent
+        return replace(report, spend=judged.spend, error=STOPPED if judged.interrupted else None)
 
 
 @contextmanager
@@ -264,7 +263,7 @@ def judge_in_workers(
                     else:
                         attempts[shard] += 1
                         pool.start(open_tasks[shard])
-                show(_combined(pool.progress(), count, time.monotonic() - begun))
+                show(_combined([*pool.progress()], count, time.monotonic() - begun))
         except (KeyboardInterrupt, EvalkitError, NoWorkers) as stop:
             answers = _stop(pool, stored, signals)
             if isinstance(stop, KeyboardInterrupt):
@@ -305,41 +304,19 @@ def _stop(pool: Pool, stored: Callable[[], int] | None, signals: Sequence[int]) 
 
 def add_spent(judged: JudgingResult, reports: Sequence[ShardReport], seconds: float) -> JudgingResult:
     """Return the result of a run with what its workers have sent and spent; a request that failed there is a retry."""
-    spent = [report.calls for report in reports]
-    sent, failed = sum(one.sent for one in spent), sum(one.failed for one in spent)
+    workers = reduce(add, (report.spend for report in reports), Spend())
+    sent, failed = workers.calls.sent, workers.calls.failed
     answered = max(0, sent - failed)
-    calls = replace(
-        judged.calls,
-        stored=max(0, judged.calls.stored - answered),
-        sent=judged.calls.sent + answered,
-        retried=judged.calls.retried + sum(one.retried for one in spent) + min(failed, judged.calls.sent),
-    )
-    costs = [judged.cost_usd, *(report.cost_usd for report in reports)]
-    return replace(
-        judged,
-        calls=calls,
-        tokens={kind: judged.tokens[kind] + sum(one.tokens.get(kind, 0) for one in reports) for kind in judged.tokens},
-        cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
-        sending=judged.sending + (seconds if sent else 0.0),
-    )
+    retried = workers.calls.retried + min(failed, judged.calls.sent)
+    calls = Calls(stored=-min(answered, judged.calls.stored), sent=answered, retried=retried)
+    spend = add(judged.spend, replace(workers, calls=calls))
+    return replace(judged, spend=spend, sending=judged.sending + (seconds if sent else 0.0))
 
 
-def _combined(parts: Iterable[Progress], count: int, elapsed: float) -> Progress:
+def _combined(parts: Sequence[Progress], count: int, elapsed: float) -> Progress:
     """Return where all shards stand together; the total is known once every shard has told its own."""
-    parts = list(parts)
-    totals = [part.total for part in parts]
-    costs = [part.cost_usd for part in parts]
-
-    def total(name: str) -> Any:
-        return sum(getattr(part, name) for part in parts)
-
-    names = ("done", "stored", "sent", "failed", "retried", "prompt_tokens", "completion_tokens", "throttled")
-    return Progress(
-        **{name: total(name) for name in names},
-        total=None if len(parts) < count or None in totals else sum(one or 0 for one in totals),
-        cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
-        elapsed=elapsed,
-    )
+    combined = reduce(add, parts, Progress())
+    return replace(combined, elapsed=elapsed, total=combined.total if len(parts) == count else None)
 
 
 def _check(config: RunConfig) -> None:

@@ -22,7 +22,6 @@ from evalkit.config import Criterion, JudgeConfig, OutputConfig, RunConfig, Runn
 from evalkit.engine import JudgingResult, judge
 from evalkit.engine.requests import call_key
 from evalkit.evaluators import make_evaluator
-from evalkit.results import Calls
 from evalkit.scoring import score_run
 from evalkit.store import open_url
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Response
@@ -127,7 +126,7 @@ def run(port: int, cases: list[Case], store: str, acknowledged: str, result: str
 
 def serve(port: int, cases: list[Case], lines: Iterable[str]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    told(cases, JudgingResult((), Calls(), {}, None))  # imports now what each fork would import again
+    told(cases, JudgingResult(()))  # imports now what each fork would import again
     print("ready", flush=True)
     for line in lines:
         child = os.fork()

@@ -387,7 +387,7 @@ async def test_usage_that_was_not_told_is_not_counted():
 
 
 async def test_no_cases_are_no_judgments():
-    assert await run(0) == JudgingResult((), Calls(), {"prompt": 0, "completion": 0}, 0.0)
+    assert await run(0) == JudgingResult(())
 
 
 async def test_a_judgment_is_stored_only_if_every_answer_behind_it_was():

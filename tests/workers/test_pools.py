@@ -11,7 +11,7 @@ import pytest
 
 from evalkit import load_config
 from evalkit.core.resources import PROJECT_VARIABLE, project
-from evalkit.engine.progress import Progress
+from evalkit.engine.progress import Progress, Spend
 from evalkit.errors import ConfigError, ExitStatus, Signaled
 from evalkit.results import Calls
 from evalkit.workers import Lost, Shard, ShardReport, ShardTask, WorkerError, judge_in_workers
@@ -54,7 +54,7 @@ class ListedPool:
 
 
 def done(task: ShardTask, attempt: int) -> ShardReport:
-    return ShardReport(task.shard, "host", Calls(3, 0, 3, 0, 0))
+    return ShardReport(task.shard, "host", Spend(Calls(3, 0, 3)))
 
 
 @pytest.fixture
