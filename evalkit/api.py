@@ -38,7 +38,7 @@ from evalkit.runs.openings import NOTE as OPENED
 from evalkit.runs.openings import count_opening, opening_note
 from evalkit.runs.records import decoder
 from evalkit.scoring import Scores, check_names, score_run
-from evalkit.scoring.metrics.self_preference import family_notes
+from evalkit.scoring.metrics.biases import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
 from evalkit.scoring.verdicts.weighting import AGGREGATE
 from evalkit.store import open_store, shared_state

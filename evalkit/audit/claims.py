@@ -7,7 +7,7 @@ from typing import Final
 
 from evalkit.audit.probes import Edit, Place, Probe, edit_text
 from evalkit.core.translation import gettext
-from evalkit.scoring.metrics.self_preference import family
+from evalkit.scoring.metrics.biases import family
 from evalkit.types import Case
 
 _Texts = Mapping[str, str]

@@ -18,6 +18,7 @@ from evalkit.scoring.frontier import FrontierPoint, frontier
 from evalkit.scoring.label_weights import given_weights, label_weights, weigh_labels
 from evalkit.scoring.labels_needed import labels_needed
 from evalkit.scoring.metrics.agreement import panel_agreement
+from evalkit.scoring.metrics.biases import class_decision_statistics, item_decision_statistics
 from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.metrics.classes import (
     class_extras,
@@ -25,9 +26,7 @@ from evalkit.scoring.metrics.classes import (
     class_statistics,
     split_class_rate,
 )
-from evalkit.scoring.metrics.cost import cost_statistics
-from evalkit.scoring.metrics.decision_inputs import class_decision_statistics, item_decision_statistics
-from evalkit.scoring.metrics.rates import missing_statistics, weight_statistics
+from evalkit.scoring.metrics.rates import cost_statistics, missing_statistics, weight_statistics
 from evalkit.scoring.metrics.repeats import class_sample_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure

@@ -20,9 +20,16 @@ from evalkit.scoring.metrics.agreement import (
     confusion_table,
     pass_statistics,
 )
+from evalkit.scoring.metrics.biases import (
+    decision_statistics,
+    length_models,
+    length_statistics,
+    order_statistics,
+    position_statistics,
+    self_statistics,
+)
 from evalkit.scoring.metrics.calibration import calibration_statistics, recalibration_statistics, reliability_table
 from evalkit.scoring.metrics.correlation import correlation_statistics, scale_statistics, within_statistics
-from evalkit.scoring.metrics.decision_inputs import decision_statistics
 from evalkit.scoring.metrics.humans import (
     Contest,
     alternative_statistics,
@@ -30,8 +37,6 @@ from evalkit.scoring.metrics.humans import (
     annotator_table,
     read_annotations,
 )
-from evalkit.scoring.metrics.length import length_models
-from evalkit.scoring.metrics.position import length_statistics, order_statistics, position_statistics
 from evalkit.scoring.metrics.ppi import (
     corrected_details,
     corrected_statistics,
@@ -41,16 +46,14 @@ from evalkit.scoring.metrics.ppi import (
 )
 from evalkit.scoring.metrics.ranking import games_of, rank_systems
 from evalkit.scoring.metrics.rates import (
-    canceled_rate,
-    forced_rate,
     missing_statistics,
     missing_table,
     one_pass_rate,
     overall_statistics,
+    reason_rate,
     score_distinct,
     score_mean,
     settled_rate,
-    split_rate,
     tie_statistics,
     weight_statistics,
 )
@@ -63,7 +66,6 @@ from evalkit.scoring.metrics.repeats import (
     variance_details,
     variance_statistics,
 )
-from evalkit.scoring.metrics.self_preference import self_statistics
 from evalkit.scoring.metrics.transitivity import (
     CriterionCycles,
     Tournaments,
@@ -135,14 +137,16 @@ def _conflict_rates(config: RunConfig, verdicts: VerdictColumns) -> list[Statist
 
 def optional_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic]:
     """Return the metrics of optional settings; those of orders and samples are for single judges only."""
-    found: list[Statistic] = [] if config.tie.allow else [forced_rate(verdicts)]
+    found: list[Statistic] = [] if config.tie.allow else [reason_rate(verdicts, "forced_rate")]
     passes = verdicts.passes
-    found += [canceled_rate(verdicts)] if passes is not None and len(config.criteria) > 1 else []
+    found += (
+        [reason_rate(verdicts, "tie_rate/criteria_cancel")] if passes is not None and len(config.criteria) > 1 else []
+    )
     if verdicts.panel is not None:
         return found
     if config.mode.samples > 1:
         found += sample_statistics(config, verdicts)
-        found += [] if passes is None else [split_rate(verdicts)]
+        found += [] if passes is None else [reason_rate(verdicts, "tie_rate/split")]
     if passes is None or not passes.both:
         return found
     if config.swap.resolve == "third_pass":

@@ -23,8 +23,8 @@ from evalkit.report.figures.tables import MOST, confusion
 from evalkit.report.findings import findings
 from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
 from evalkit.scoring.labels_needed import labels_needed
+from evalkit.scoring.metrics.biases import class_decision_statistics
 from evalkit.scoring.metrics.classes import class_confusion, class_extras, class_statistics
-from evalkit.scoring.metrics.decision_inputs import class_decision_statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric

@@ -6,7 +6,7 @@ import pytest
 
 from evalkit.config import RunConfig
 from evalkit.scoring import score_run
-from evalkit.scoring.metrics.self_preference import family, family_notes, judge_families
+from evalkit.scoring.metrics.biases import family, family_notes, judge_families
 from evalkit.types import Case, Response
 
 

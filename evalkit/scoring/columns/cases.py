@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evalkit.core.annotations import FIRST, choices_in, majority
 from evalkit.scoring.stats.arrays import FUZZ, Codes, Floats, Ints
@@ -89,6 +91,11 @@ class PairColumns:
         n = self.sizes[case]
         return np.asarray(self.start[case] + i * n - i * (i + 1) // 2 + (j - i - 1))
 
+    def sides(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return a value of each response, (responses,), for the first and the second response of each pair."""
+        offset = (np.cumsum(self.sizes) - self.sizes)[self.case]
+        return values[offset + self.i], values[offset + self.j]
+
 
 def all_pairs(cases: Sequence[Case]) -> PairColumns:
     """Return the pairs of all cases, ordered by case and then by response."""
@@ -142,6 +149,14 @@ def _choices(cases: Sequence[Case]) -> tuple[Codes, dict[int, list[Annotation]]]
 def flat(cases: Sequence[Case], read: Callable[[Case], Sequence[float]]) -> Floats:
     """Return one number for each response of each case, in order."""
     return np.fromiter(chain.from_iterable(read(case) for case in cases), dtype=np.float64)
+
+
+def system_codes(cases: Sequence[Case]) -> tuple[tuple[str, ...], Ints]:
+    """Return the names of the systems that wrote responses, and each response's system as an index, -1 if unknown."""
+    systems = [response.model or "" for case in cases for response in case.responses]
+    names = tuple(sorted({*systems} - {""}))
+    codes = {name: code for code, name in enumerate(names)}
+    return names, np.array([codes.get(name, -1) for name in systems], dtype=np.int64)
 
 
 def grades(cases: Sequence[Case]) -> Floats:

@@ -12,9 +12,9 @@ import numpy as np
 from evalkit.config import ScoringConfig
 from evalkit.scoring.columns.cases import CODES, NAMES, NONE, TIE, A, B
 from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
-from evalkit.scoring.metrics.rates import split_rate
+from evalkit.scoring.metrics.rates import reason_rate
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, ratio
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, weighted_sum
 from evalkit.scoring.stats.bounded_intervals import mixed
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.confusion import (
@@ -101,22 +101,8 @@ def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Stati
     both = tally.rate(
         "agreement/accuracy_both_orders", right, relevant & passes.complete, relevant & ~passes.complete, why=why
     )
-    return [_mean_of_rates("agreement/accuracy_per_order", *orders), *orders, both]
-
-
-def _mean_of_rates(name: str, one: Statistic, two: Statistic) -> Statistic:
-    """Return the mean of two rates, which have the same reason to be undefined."""
-    low, high = (None if a is None or b is None else (a + b) / 2 for a, b in zip(one.worst, two.worst, strict=True))
-    return Statistic(
-        name,
-        [*one.table.columns, *two.table.columns],
-        lambda totals: (ratio(0, 1, totals) + ratio(2, 3, totals)) / 2,
-        n=one.n + two.n,
-        missing=one.missing + two.missing,
-        worst=(low, high),
-        proportion=True,
-        why=one.why,
-    )
+    per_order = weighted_sum("agreement/accuracy_per_order", orders, (0.5, 0.5), proportion=True, why=why)
+    return [per_order, *orders, both]
 
 
 def confusion_statistics(verdicts: VerdictColumns) -> list[Statistic]:
@@ -167,7 +153,7 @@ def panel_agreement(panel: VerdictColumns, each: Sequence[VerdictColumns], cases
         tally = Tally(panel.scores.case, cases)
         return [alpha_of_numbers("panel/alpha", scores[known], unit[known], tally, **_votes(known))]
     votes = np.stack([verdicts.winner for verdicts in each])
-    return [*vote_agreement(votes, CLASSES, votes != NONE, panel.tally, "pairs"), split_rate(panel)]
+    return [*vote_agreement(votes, CLASSES, votes != NONE, panel.tally, "pairs"), reason_rate(panel, "tie_rate/split")]
 
 
 def vote_agreement(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.columns.cases import NONE, TIE, A, B, flat
+from evalkit.scoring.columns.cases import TIE, A, B, flat, system_codes
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Bounds, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, as_metric
@@ -78,30 +78,20 @@ class Games:
 
 def games_of(cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> Games:
     """Return every comparison between two named systems; pairs of one system or of an unknown one are ignored."""
-    named = [response.model for case in cases for response in case.responses]
-    names = tuple(sorted({name for name in named if name is not None}))
-    numbers = {name: k for k, name in enumerate(names)} | {None: -1}
-    system = np.array([numbers[name] for name in named], dtype=np.int64)
+    names, system = system_codes(cases)
     lengths = np.log1p(flat(cases, lambda case: [len(response.text) for response in case.responses]))
     pairs = verdicts.pairs
-    offset = (np.cumsum(pairs.sizes) - pairs.sizes)[pairs.case]
-    first, second = system[offset + pairs.i], system[offset + pairs.j]
-    p_values = (first >= 0) & (second >= 0) & (first != second)
-    used = np.flatnonzero(p_values & (verdicts.winner != NONE))
+    first, second = pairs.sides(system)
+    rivals = (first >= 0) & (second >= 0) & (first != second)
+    used = np.flatnonzero(rivals & verdicts.present)
     side = np.where(first < second, 1, -1)[used].astype(np.int8)
-    log_ratio = (lengths[offset + pairs.i] - lengths[offset + pairs.j])[used] * side
+    log_ratio = np.subtract(*pairs.sides(lengths))[used] * side
     low, high = np.minimum(first, second)[used], np.maximum(first, second)[used]
     winner = (verdicts.winner[used] * side).astype(np.int8)
-    missing = int((p_values & (verdicts.winner == NONE)).sum())
-    compared, (low, high) = _renumbered(low, high)
-    kept = tuple(names[k] for k in compared.tolist())
-    return Games(kept, clusters.of_rows(pairs.case[used]), low, high, winner, log_ratio, used, side, clusters, missing)
-
-
-def _renumbered(low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    """Return the systems that were compared, and both sides of each game as indices into them."""
+    missing = int((rivals & ~verdicts.present).sum())
     compared, places = np.unique(np.concatenate([low, high]), return_inverse=True)
-    return compared, places.reshape(2, -1)
+    (low, high), kept = places.reshape(2, -1), tuple(names[k] for k in compared.tolist())
+    return Games(kept, clusters.of_rows(pairs.case[used]), low, high, winner, log_ratio, used, side, clusters, missing)
 
 
 _FIT_STEPS = 60

@@ -1,7 +1,8 @@
-"""Rates of ties by reason, of wins, of missing answers by kind, and score means."""
+"""Rates of ties by reason, of wins, of missing answers by kind, score means, and cost and latency of a case."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,43 +28,47 @@ from evalkit.scoring.columns.cases import (
 )
 from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictColumns
-from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.arrays import Bools, Codes, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, share
 from evalkit.scoring.verdicts.weighting import OVERALL, WEIGHED, given_by, judges_asked, pair_margins, weigh
-from evalkit.types import Metric, Unit
+from evalkit.types import Metric
+
+NO_VERDICT = "no pair has a verdict"
+REASONS = {
+    "tie_rate/judged": JUDGED,
+    "tie_rate/swap_disagreement": DISAGREEMENT,
+    "tie_rate/threshold": THRESHOLD,
+    "tie_rate/equal_scores": EQUAL,
+    "tie_rate/split": SPLIT,
+    "tie_rate/criteria_cancel": CANCELED,
+    "forced_rate": FORCED,
+}
+"""The reason of the verdicts that each of these shares counts: ties without a majority among the votes of judges or the
+samples of one judge (`split`), ties because the weighted winners by criterion cancel out, and winners that were settled
+only because ties are forbidden."""
 
 
 def tie_statistics(verdicts: VerdictColumns, *, scored: bool) -> list[Statistic]:
     """Return `tie_rate`, its parts by reason, and the win rates: shares of pairs with a verdict."""
-    tally, present = verdicts.tally, verdicts.present
-    tied = verdicts.winner == TIE
-    hits = {
-        "tie_rate": tied,
-        "tie_rate/judged": tied & (verdicts.reason == JUDGED),
-        "tie_rate/swap_disagreement": tied & (verdicts.reason == DISAGREEMENT),
-        "tie_rate/threshold": tied & (verdicts.reason == THRESHOLD),
-        "win_rate/a": verdicts.winner == A,
-        "win_rate/b": verdicts.winner == B,
-    }
-    if scored:  # no pair was shown, so no judge called a tie and no orders disagree
-        del hits["tie_rate/judged"], hits["tie_rate/swap_disagreement"]
-        hits["tie_rate/equal_scores"] = tied & (verdicts.reason == EQUAL)
-    why = "no pair has a verdict"
-    return [tally.rate(name, hit, present, ~present, why=why) for name, hit in hits.items()]
+    names = ["threshold", "equal_scores"]
+    if not scored:  # otherwise no pair was shown, so no judge called a tie and no orders disagree
+        names = ["judged", "swap_disagreement", "threshold"]
+    return [
+        _share(verdicts, "tie_rate", verdicts.winner == TIE),
+        *(reason_rate(verdicts, f"tie_rate/{name}") for name in names),
+        _share(verdicts, "win_rate/a", verdicts.winner == A),
+        _share(verdicts, "win_rate/b", verdicts.winner == B),
+    ]
 
 
-def split_rate(verdicts: VerdictColumns) -> Statistic:
-    """Return `tie_rate/split`: ties without a majority among the votes of judges or the samples of one judge."""
-    tied, present = (verdicts.winner == TIE) & (verdicts.reason == SPLIT), verdicts.present
-    why = "no pair has a verdict"
-    return verdicts.tally.rate("tie_rate/split", tied, present, ~present, why=why)
+def _share(verdicts: VerdictColumns, name: str, hit: Bools) -> Statistic:
+    return verdicts.tally.rate(name, hit, verdicts.present, ~verdicts.present, why=NO_VERDICT)
 
 
-def canceled_rate(verdicts: VerdictColumns) -> Statistic:
-    """Return `tie_rate/criteria_cancel`: ties because the weighted winners by criterion cancel out."""
-    tied, present = (verdicts.winner == TIE) & (verdicts.reason == CANCELED), verdicts.present
-    why = "no pair has a verdict"
-    return verdicts.tally.rate("tie_rate/criteria_cancel", tied, present, ~present, why=why)
+def reason_rate(verdicts: VerdictColumns, name: str) -> Statistic:
+    """Return the share of verdicts with the reason in `REASONS`."""
+    decided = verdicts.winner != TIE if name == "forced_rate" else verdicts.winner == TIE
+    return _share(verdicts, name, decided & (verdicts.reason == REASONS[name]))
 
 
 def score_mean(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic:
@@ -74,20 +79,9 @@ def score_mean(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic:
         scale: the scale of the rubric.
         cases: the number of cases.
     """
-    tally, scored_rows = Tally(scored.case, cases), np.isfinite(scored.raw)
-    sums = tally(np.where(scored_rows, scored.raw, 0.0))
-    n, missing, total = int(scored_rows.sum()), int((~scored_rows).sum()), float(sums.sum())
-    count = n + missing
-    return Statistic(
-        "score/mean",
-        np.stack([sums, tally(scored_rows)], axis=1),
-        lambda totals: divide(totals[:, 0], totals[:, 1]),
-        n=n,
-        missing=missing,
-        worst=((total + missing * scale.min) / count, (total + missing * scale.max) / count) if count else (None, None),
-        limits=(scale.min, scale.max),
-        why="no response has a score",
-    )
+    known, span = np.isfinite(scored.raw), (scale.min, scale.max)
+    tally, why = Tally(scored.case, cases), "no response has a score"
+    return tally.mean("score/mean", scored.raw, known, ~known, span=span, limits=span, why=why)
 
 
 def score_distinct(scored: ScoreColumns, scale: Scale) -> Metric:
@@ -114,11 +108,10 @@ def missing_statistics(judgments: JudgmentColumns, cases: int) -> list[Statistic
     They are shares of the requested judgments. `failed` counts calls that failed, `budget` calls that were not made.
     """
     requested = judgments.asked
-    tally, all_rows = Tally(requested.case, cases), np.ones(len(requested), dtype=bool)
-    why = "no judgment was made"
+    tally, every = Tally(requested.case, cases), np.ones(len(requested), dtype=bool)
     return [
-        tally.rate(f"missing/{kind}", requested.kind == KINDS.index(kind), all_rows, ~all_rows, why=why)
-        for kind in KINDS[:READABLE]
+        tally.rate(f"missing/{kind}", requested.kind == code, every, why="no judgment was made")
+        for code, kind in enumerate(KINDS[:READABLE])
     ]
 
 
@@ -142,65 +135,45 @@ def missing_table(
     Returns:
         A row for each rate and kind, as JSON values.
     """
-    kinds = _missing_kinds(verdicts.pairs, judgments.asked)
-    right, labeled = verdicts.winner == verdicts.pairs.label, verdicts.labeled
-    rates: dict[str, tuple[Bools, Bools]] = {"agreement/accuracy": (right, verdicts.present)}
+    label, labeled, kinds = verdicts.pairs.label, verdicts.labeled, _missing_kinds(verdicts.pairs, judgments.asked)
+    # By rate, the parts whose mean it is: what is right, what was read, and the kinds of what is missing.
+    rates = {"agreement/accuracy": [(verdicts.winner == label, verdicts.present, kinds)]}
     if passes is not None and passes.both:
-        both = np.asarray((passes.winner == verdicts.pairs.label[:, None]).all(axis=1))
-        rates["agreement/accuracy_both_orders"] = (both, np.asarray(passes.read.all(axis=1)))
-    rows = [
-        _row(name, kind, hit & labeled & read, labeled & read, labeled & ~read & (kinds == place))
-        for name, (hit, read) in rates.items()
-        for place, kind in enumerate(MISSING_KINDS)
-    ]
-    return rows if passes is None or not passes.both else rows + _per_order_rows(verdicts, passes, judgments)
-
-
-def _per_order_rows(verdicts: VerdictColumns, passes: PassColumns, judgments: JudgmentColumns) -> list[dict[str, Any]]:
-    """Return the rows of `agreement/accuracy_per_order`, the mean of two rates, with missing answers by pass."""
-    requested = judgments.asked.select(third=False)
-    kinds = [_missing_kinds(verdicts.pairs, requested, order) for order in (0, 1)]
-    rows = []
-    for place, kind in enumerate(MISSING_KINDS):
-        one, two = (
-            _row(
-                "agreement/accuracy_per_order",
-                kind,
-                right & read,
-                read,
-                verdicts.labeled & ~read & (kinds[k] == place),
-            )
-            for k in (0, 1)
-            for read in (verdicts.labeled & passes.read[:, k],)
-            for right in (np.asarray(passes.winner[:, k] == verdicts.pairs.label),)
+        right, requested = passes.winner == label[:, None], judgments.asked.select(third=False)
+        rates["agreement/accuracy_both_orders"] = [(right.all(axis=1), passes.complete, kinds)]
+        rates["agreement/accuracy_per_order"] = [
+            (right[:, order], passes.read[:, order], _missing_kinds(verdicts.pairs, requested, order))
+            for order in (0, 1)
+        ]
+    return [
+        _row(
+            name,
+            kind,
+            [(right & labeled & read, labeled & read, labeled & ~read & (of == code)) for right, read, of in parts],
         )
-        means = {name: _mean(one[name], two[name]) for name in ("value", "worst_low", "worst_high")}
-        rows.append(one | means | {name: one[name] + two[name] for name in ("n", "missing")})
-    return rows
+        for name, parts in rates.items()
+        for code, kind in enumerate(MISSING_KINDS)
+    ]
 
 
-def _mean(one: float | None, two: float | None) -> float | None:
-    return None if one is None or two is None else round_metric((one + two) / 2)
+def _row(name: str, kind: str, parts: Sequence[tuple[Bools, Bools, Bools]]) -> dict[str, Any]:
+    """Return a rate, or the mean of two, from the rows of each part that count, were read, and are missing."""
+    counts = [tuple(int(rows.sum()) for rows in part) for part in parts]
 
+    def mean(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return round_metric(sum(known) / len(known)) if len(known) == len(values) else None
 
-def _row(name: str, kind: str, hit: Bools, among: Bools, unread: Bools) -> dict[str, Any]:
-    n, missing, hits = int(among.sum()), int(unread.sum()), int(hit.sum())
-    low, high = _rounded(share(hits, n + missing, missing))
-    value = round_metric(hits / n) if n else None
+    bounds = [share(hits, n + missing, missing) for hits, n, missing in counts]
     return {
         "metric": name,
         "kind": kind,
-        "value": value,
-        "n": n,
-        "missing": missing,
-        "worst_low": low,
-        "worst_high": high,
+        "value": mean([hits / n if n else None for hits, n, _ in counts]),
+        "n": sum(n for _, n, _ in counts),
+        "missing": sum(missing for *_, missing in counts),
+        "worst_low": mean([low for low, _ in bounds]),
+        "worst_high": mean([high for _, high in bounds]),
     }
-
-
-def _rounded(bounds: Bounds) -> Bounds:
-    low, high = bounds
-    return (None if low is None else round_metric(low)), (None if high is None else round_metric(high))
 
 
 def _missing_kinds(pairs: PairColumns, judgments: JudgmentColumns, order: int | None = None) -> Codes:
@@ -210,53 +183,32 @@ def _missing_kinds(pairs: PairColumns, judgments: JudgmentColumns, order: int | 
         unit, shown = judgments.shapes[judgments.shape[row]]
         if order is not None and len(unit) == 2 and (shown != unit) != order:
             continue
-        affected = _pairs_of_unit(unit, int(judgments.case[row]), pairs)
+        start, n = int(pairs.start[judgments.case[row]]), int(pairs.sizes[judgments.case[row]])
+        affected = np.arange(start, start + n * (n - 1) // 2)
+        first, second = np.isin(pairs.i[affected], unit), np.isin(pairs.j[affected], unit)
+        affected = affected[(first | second) if len(unit) == 1 else (first & second)]
         if order is not None:
-            swapped = [
-                shown.index(i) > shown.index(j) for i, j in zip(pairs.i[affected], pairs.j[affected], strict=True)
-            ]
-            affected = affected[np.array(swapped, dtype=np.int64) == order]
+            sides = zip(pairs.i[affected], pairs.j[affected], strict=True)
+            affected = affected[np.array([shown.index(i) > shown.index(j) for i, j in sides], dtype=np.int64) == order]
         found[affected] = np.minimum(found[affected], judgments.kind[row])
     return found
-
-
-def _pairs_of_unit(unit: Unit, case: int, pairs: PairColumns) -> Ints:
-    """Return the indices of the pairs of a case that a judgment of a unit affects."""
-    start, n = int(pairs.start[case]), int(pairs.sizes[case])
-    place = np.arange(start, start + n * (n - 1) // 2)
-    i, j = np.isin(pairs.i[place], unit), np.isin(pairs.j[place], unit)
-    return place[(i | j) if len(unit) == 1 else (i & j)]
-
-
-def forced_rate(verdicts: VerdictColumns) -> Statistic:
-    """Return `forced_rate`: the share of verdicts that were settled only because ties are forbidden."""
-    present = verdicts.present
-    forced = verdicts.reason == FORCED
-    why = "no pair has a verdict"
-    return verdicts.tally.rate("forced_rate", forced, present, ~present, why=why)
 
 
 def settled_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
     """Return `third_pass/settled_rate`: how often a third judgment agrees with one of two disagreeing orders."""
     third = np.full(len(verdicts.pairs), NONE) if passes.third is None else passes.third
-    differ = passes.differ
-    agrees = (passes.winner == third[:, None]).any(axis=1)
-    read = third != NONE
     return verdicts.tally.rate(
         "third_pass/settled_rate",
-        agrees,
-        differ & read,
-        differ & ~read,
+        (passes.winner == third[:, None]).any(axis=1),
+        passes.differ & (third != NONE),
+        passes.differ & (third == NONE),
         why="no pair whose orders disagree has a third judgment",
     )
 
 
 def one_pass_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
     """Return `missing/one_pass`: the share of verdicts for which one order is missing."""
-    present = verdicts.present
-    single = passes.read.sum(axis=1) == 1
-    why = "no pair has a verdict"
-    return verdicts.tally.rate("missing/one_pass", single, present, ~present, why=why)
+    return _share(verdicts, "missing/one_pass", passes.read.sum(axis=1) == 1)
 
 
 def overall_statistics(config: RunConfig, judgments: JudgmentColumns, cases: int) -> list[Statistic]:
@@ -275,12 +227,9 @@ def overall_statistics(config: RunConfig, judgments: JudgmentColumns, cases: int
     margins = weigh(judgments, config.weights()) if follows else pair_margins(config, judgments)
     overall, weighted = sign(judgments.value), sign(margins)
     known = (overall != NONE) & (weighted != NONE)
-    note = OVERALL if follows else WEIGHED
-    why = "no judgment has an overall winner and winners by criterion"
-    rate = Tally(judgments.case, cases).rate(
-        "criteria/overall_disagreement", overall != weighted, known, ~known, note=note, why=why
-    )
-    return [rate]
+    tally, why = Tally(judgments.case, cases), "no judgment has an overall winner and winners by criterion"
+    note, name = OVERALL if follows else WEIGHED, "criteria/overall_disagreement"
+    return [tally.rate(name, overall != weighted, known, ~known, note=note, why=why)]
 
 
 UNLIKELY = 0.5
@@ -303,28 +252,44 @@ def weight_statistics(config: RunConfig, judgments: JudgmentColumns, cases: int)
         return []
     judgments = judgments.asked
     rows = judgments.where(judgments.readable & given_by(judgments, judges))
-    tally = Tally(rows.case, cases)
-    has, all_rows = rows.weighted, np.ones(len(rows), dtype=bool)
+    tally, has, every = Tally(rows.case, cases), rows.weighted, np.ones(len(rows), dtype=bool)
     none = np.full(len(rows), np.nan)
     mass, open_ = (none if column is None else column for column in (rows.mass, rows.open))
-    why = "no judgment could be read"
     mixed = "judges with answers without probabilities are scored as stated" if has.any() and not has.all() else None
+    unlikely = has.any() and float(np.mean(mass[has])) < UNLIKELY
+    note = "most of the probability was on tokens that are not values of the scale" if unlikely else None
+    why = "no judgment has probabilities"
     return [
-        tally.rate("weighted/rate", has, all_rows, ~all_rows, note=mixed, why=why),
-        _weight_mean("weighted/mass", mass[has], has, tally),
-        _weight_mean("weighted/open", open_[has], has, tally),
+        tally.rate("weighted/rate", has, every, note=mixed, why="no judgment could be read"),
+        tally.mean("weighted/mass", mass, has, note=note, why=why),
+        tally.mean("weighted/open", open_, has, why=why),
     ]
 
 
-def _weight_mean(name: str, values: Floats, has: Bools, tally: Tally) -> Statistic:
-    numbers = np.zeros(len(has))
-    numbers[has] = values
-    unlikely = name == "weighted/mass" and len(values) > 0 and float(np.mean(values)) < UNLIKELY
-    return Statistic(
-        name,
-        np.stack([tally(numbers), tally(has)], axis=1),
-        lambda totals: divide(totals[:, 0], totals[:, 1]),
-        n=len(values),
-        note="most of the probability was on tokens that are not values of the scale" if unlikely else None,
-        why="no judgment has probabilities",
-    )
+ODD = 0x5851F42D4C957F2D
+"""An odd multiplier: answer × ODD + case identifies the answer of a case."""
+
+
+def cost_statistics(judgments: JudgmentColumns, cases: int) -> list[Statistic]:
+    """Return `cost/per_case` in dollars and `latency/per_case` in seconds: means over cases of their answers' totals.
+
+    An answer counts with its cost and latency at the time of the request, even if it is now stored, and once if several
+    judgments share it. A case's answers add up, as if requested one after another. Preparatory answers and failed
+    attempts are not counted. Cases with an answer that failed or has no price are omitted.
+    """
+    judgments = judgments.asked
+    _, once = np.unique(judgments.answer * ODD + judgments.case, return_index=True)
+    unread, tally = "there are no answers", Tally(judgments.case[once], cases)
+    untimed = "no answer has a latency" if np.isfinite(judgments.cost).any() else unread
+    unpriced = "no answer has a price" if np.isfinite(judgments.latency).any() else unread
+    found = []
+    for name, column, why in (("cost", judgments.cost, unpriced), ("latency", judgments.latency, untimed)):
+        known = np.isfinite(column[once])
+        complete = (tally(known) > 0) & (tally(~known) == 0)
+        sums = tally(np.where(known, column[once], 0.0))
+        # There is no largest cost. Where all are equal, one case is assumed to cost at most as much as all together.
+        limits, missing = (0.0, float(sums[complete].sum())), int((~complete).sum())
+        found.append(
+            Tally.each(cases).mean(f"{name}/per_case", sums, complete, missing=missing, limits=limits, why=why)
+        )
+    return found

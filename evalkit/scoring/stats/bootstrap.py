@@ -241,6 +241,11 @@ class Tally:
     case: Ints
     cases: int
 
+    @classmethod
+    def each(cls, cases: int) -> Tally:
+        """Return the sums of rows that are the cases themselves."""
+        return cls(np.arange(cases), cases)
+
     def __call__(self, values: Bools | Floats | Ints) -> Floats:
         """Return the sum of `values` for each case."""
         return np.asarray(np.bincount(self.case, weights=values, minlength=self.cases), dtype=np.float64)
@@ -289,6 +294,29 @@ class Tally:
         """
         made = self.mean(name, hit, among, unread, span=(0.0, 1.0), proportion=True, **attributes)
         return made if unread is None else replace(made, unread=self(unread))
+
+
+def weighted_sum(name: str, means: Sequence[Statistic], weights: tuple[float, float], **attributes: Any) -> Statistic:
+    """Return a weighted sum of two means, such as their difference or their mean.
+
+    Args:
+        name: the metric's name.
+        means: two means, as `Tally.mean` and `Tally.rate` return them.
+        weights: the weight of each.
+        attributes: other attributes of the statistic.
+    """
+    ends = [0.0, 0.0]
+    for mean, weight in zip(means, weights, strict=True):
+        for side, end in enumerate(mean.worst if weight > 0 else mean.worst[::-1]):
+            ends[side] += np.nan if end is None else weight * end
+    n, missing = sum(mean.n for mean in means), sum(mean.missing for mean in means)
+    worst = (None, None) if np.isnan(ends).any() else tuple(ends)
+    return Statistic(
+        name,
+        [column for mean in means for column in mean.table.columns],
+        lambda totals: weights[0] * ratio(0, 1, totals) + weights[1] * ratio(2, 3, totals),
+        **{"n": n, "missing": missing, "worst": worst, **attributes},
+    )
 
 
 def share(hits: float, total: float, unknown: float) -> Bounds:

@@ -1,0 +1,430 @@
+"""What a judge leans to: position, length, its own model family, and sides, classes and systems beyond the labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+
+from evalkit.config import JudgeConfig, RunConfig
+from evalkit.core.scale import Scale
+from evalkit.decision import FEW, LEAN, ONE_ORDER, ORDER_AGREEMENT
+from evalkit.scoring.columns.cases import NONE, TIE, A, B, flat, sign, system_codes
+from evalkit.scoring.columns.classes import ClassColumns
+from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, ratio, weighted_sum
+from evalkit.scoring.stats.logistic import rate_at_zero, slope
+from evalkit.scoring.verdicts.checklists import MET, NOT_MET, ItemColumns
+from evalkit.scoring.verdicts.checklists import MISSING as NO_ANSWER
+from evalkit.scoring.verdicts.length_control import log_length
+from evalkit.scoring.verdicts.pairs import passes_of
+from evalkit.scoring.verdicts.weighting import pair_margins
+from evalkit.types import Case
+
+NO_VERDICT = "no pair has a verdict"
+WINNERS = (A, TIE, B)
+
+
+def order_statistics(
+    config: RunConfig, verdicts: VerdictColumns, passes: PassColumns, cases: Sequence[Case], *, panel: bool
+) -> list[Statistic]:
+    """Return `position/repeat_consistency`, `swap_consistency`, `order_effect` and `identical_preference`.
+
+    With two or more samples per order, two samples of one order agree with the first probability and samples of
+    different orders with the second. Their difference is the order effect beyond noise: 0 for a judge that tosses
+    coins, 1 for one that always picks the first response. This is the split of a variance into parts within and between
+    orders, in terms of agreement (Gini 1912; Light and Margolin 1971, J. Am. Stat. Assoc. 66, 534-544). Judges of a
+    panel are not samples of one another, so a panel has only the last metric.
+
+    Args:
+        config: the run's config.
+        verdicts: the verdicts.
+        passes: the result of each order.
+        cases: the cases.
+        panel: whether the verdicts are those of a panel.
+    """
+    preference = _false_preference(verdicts, passes, cases)
+    return [preference] if panel else [*_order_effects(config, verdicts, passes), preference]
+
+
+def _order_effects(config: RunConfig, verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
+    order, winner = passes_of(verdicts.judgments, verdicts.pairs), sign(pair_margins(config, verdicts.judgments))
+    counted = [np.bincount(order[winner == code], minlength=2 * len(verdicts.pairs)) for code in WINNERS]
+    counts = np.stack(counted, axis=1).astype(np.float64).reshape(-1, 2, 3)  # by pair, order and winner
+    size = counts.sum(axis=2)
+    complete = (size >= 2).all(axis=1)
+    within = divide((counts * (counts - 1)).sum(axis=2), size * (size - 1)).mean(axis=1)
+    across = divide((counts[:, 0] * counts[:, 1]).sum(axis=1), size[:, 0] * size[:, 1])
+    why = "one sample of each order: set mode.samples to 2 or more to separate order from noise"
+    if not passes.both:
+        why = "each pair was judged in one order"
+    elif (size >= 2).any():
+        why = "no pair has two readable samples in both orders"
+    omitted = int((~complete).sum()) if complete.any() else 0
+    note = "pairs with fewer than two answers in an order are omitted and not bounded" if omitted else None
+    means = {"repeat_consistency": within, "swap_consistency": across, "order_effect": within - across}
+    return [
+        verdicts.tally.mean(
+            f"position/{name}",
+            values,
+            complete,
+            missing=omitted,
+            proportion=name != "order_effect",
+            note=note,
+            why=why,
+        )
+        for name, values in means.items()
+    ]
+
+
+def _false_preference(verdicts: VerdictColumns, passes: PassColumns, cases: Sequence[Case]) -> Statistic:
+    """Return `position/identical_preference`: the share of passes over identical texts in which one is preferred."""
+    identical = np.zeros(len(verdicts.pairs), dtype=bool)
+    for start, case in zip(verdicts.pairs.start.tolist(), cases, strict=True):
+        texts = [response.text for response in case.responses]
+        if len(set(texts)) < len(texts):
+            same = [first == second != "" for first, second in combinations(texts, 2)]  # a missing text equals no other
+            identical[start : start + len(same)] = same
+    relevant = np.repeat(identical, 2)
+    return _pass_tally(verdicts).rate(
+        "position/identical_preference",
+        passes.winner.ravel() != TIE,
+        passes.read.ravel() & relevant,
+        _unread(passes) & relevant,
+        why="no pair of identical responses was read" if identical.any() else "no case has two identical responses",
+    )
+
+
+def _pass_tally(verdicts: VerdictColumns) -> Tally:
+    return Tally(np.repeat(verdicts.pairs.case, 2), len(verdicts.pairs.sizes))
+
+
+def _unread(passes: PassColumns) -> Bools:
+    """Return which passes were to be judged and could not be read, (2 × pairs,)."""
+    return np.asarray((~passes.read & (passes.asked | passes.both)).ravel())
+
+
+def position_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
+    """Return `position/consistency` and `position/first_rate`.
+
+    Consistency is the share of pairs read in both orders whose passes have the same winner. The first rate is the share
+    of passes with a winner that the response shown first won; it is 0.5 for an unbiased judge asked in both orders.
+    """
+    winner, complete = passes.winner, passes.complete & passes.both
+    equal, alone = winner[:, 0] == winner[:, 1], not passes.both and not passes.asked[:, 1].any()
+    note = None
+    if alone:
+        note = f"{ONE_ORDER}: position and quality cannot be separated"
+    elif complete.any() and equal[complete].all():
+        note = "0.5 by construction: no verdict changes with the order"
+    return [
+        verdicts.tally.rate(
+            "position/consistency",
+            equal,
+            complete,
+            ~complete & passes.both,
+            why="no pair was read in both orders" if passes.both else "each pair was judged in one order",
+        ),
+        _pass_tally(verdicts).rate(
+            "position/first_rate",
+            (winner == np.array([A, B], dtype=np.int8)).ravel(),
+            (passes.read & (winner != TIE)).ravel(),
+            _unread(passes),
+            note=note,
+            why="no pass has a winner",
+        ),
+    ]
+
+
+def length_statistics(verdicts: VerdictColumns) -> list[Statistic]:
+    """Return `length/longer_rate`: the share of decided pairs of different lengths that the longer wins."""
+    longer, winner, present = verdicts.pairs.longer, verdicts.winner, verdicts.present
+    unequal, why = (longer != TIE) & (longer != NONE), "no pair of unequal length has a winner"
+    decided = present & (winner != TIE) & unequal
+    return [verdicts.tally.rate("length/longer_rate", winner == longer, decided, ~present & unequal, why=why)]
+
+
+MIN_SHARE = 0.05
+"""Minimum share of pairs in which each response is at least as long, for a win rate at equal length."""
+MIN_CONTRARY = 10
+"""Minimum number of verdicts that differ from the label, for a slope at equal label.
+
+Only these verdicts, and those on labels TIE, show what the judge prefers beyond the labels. Ten outcomes of the rarer
+kind for each coefficient are the usual minimum (Peduzzi et al. 1996, J. Clin. Epidemiol. 49, 1373-1379).
+"""
+
+
+def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Statistic]:
+    """Return the slopes of verdicts on length, raw and at equal label, and the win rates with and without length.
+
+    `length/slope` is the increase in the log odds of winning for one standard deviation of log length ratio: the slope
+    of a penalized logistic regression of the verdict (a tie is 1/2) on log(first length / second length) in standard
+    deviations, with intercept. It is 0 if length has no effect. `length/slope_at_label` is the same slope with the
+    label held constant. Longer responses may be better; this is the effect of length on the judge beyond its effect on
+    the labels.
+
+    `length/win_rate` is the first response's win rate, a tie counting as half, and `length/controlled_win_rate` that if
+    both responses had the same length. It is the regression of Dubois et al. (2024, arXiv 2404.04475, section 3) on
+    tanh of the difference in characters in standard deviations, evaluated at 0. Their term for an instruction's
+    difficulty needs the results of other systems and is omitted, as is their regularization. The rate is not
+    identifiable if one side is nearly always longer, because equal length would be an extrapolation.
+    """
+    pairs, present = verdicts.pairs, verdicts.present
+    first, second = pairs.sides(flat(cases, lambda case: [len(response.text) for response in case.responses]))
+    known, credit = (first > 0) & (second > 0), (1.0 + verdicts.winner) / 2
+
+    def selected(relevant: Bools) -> tuple[Bools, Tally, int]:
+        """Return which pairs count, their cases, and the number of missing verdicts."""
+        rows = present & relevant
+        return rows, Tally(pairs.case[rows], len(cases)), int((~present & relevant).sum())
+
+    log_ratio = log_length(first) - log_length(second)
+    rows, tally, missing = selected(known)
+    x, difference = _scaled(log_ratio[rows]), (first - second)[rows]
+    design, why = np.stack([np.ones(len(x)), x], axis=1), _why_constant(x, NO_VERDICT)
+    raw = slope("length/slope", design, credit[rows], tally, 1, missing=missing, why=why)
+    design, why = np.stack([np.ones(len(x)), np.tanh(_scaled(difference))], axis=1), _why_one_sided(difference)
+    controlled = rate_at_zero("length/controlled_win_rate", design, credit[rows], tally, missing=missing, why=why)
+    rows, tally, missing = selected(known & verdicts.labeled)
+    x, label = _scaled(log_ratio[rows]), pairs.label[rows]
+    design, contrary = np.stack([np.ones(len(x)), x, label], axis=1), np.asarray(verdicts.winner[rows] != label)
+    why = _why_constant(x, "no labeled pair has a verdict")
+    if not why and (count := int(contrary.sum())) < MIN_CONTRARY:
+        why = f"{count} verdicts differ from the label, and {MIN_CONTRARY} are needed to see what else they depend on"
+    at_label = slope("length/slope_at_label", design, credit[rows], tally, 1, rare=contrary, missing=missing, why=why)
+    win_rate = verdicts.tally.mean(
+        "length/win_rate", credit, present, ~present, span=(0.0, 1.0), proportion=True, why=NO_VERDICT
+    )
+    return [raw, at_label, win_rate, controlled]
+
+
+def _why_constant(x: Floats, empty: str) -> str:
+    if not len(x):
+        return empty
+    return "" if np.ptp(x) > 1e-9 else "the ratio of lengths is the same in every pair"
+
+
+def _scaled(values: Floats) -> Floats:
+    """Return values divided by their standard deviation, not centered, so that 0 remains equal length."""
+    spread = float(values.std()) if len(values) else 0.0
+    return np.asarray(values / spread) if spread > 1e-9 else np.zeros(len(values))
+
+
+def _why_one_sided(difference: Floats) -> str:
+    if not len(difference):
+        return NO_VERDICT
+    if not np.ptp(difference):
+        return "the difference in length is the same in every pair"
+    shares = {"first": float((difference >= 0).mean()), "second": float((difference <= 0).mean())}
+    side, share = min(shares.items(), key=lambda item: item[1])
+    if share >= MIN_SHARE:
+        return ""
+    return f"the {side} response is at least as long as the other in only {share:.0%} of pairs"
+
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "claude": ("claude",),
+    "command": ("command-", "c4ai", "aya"),
+    "deepseek": ("deepseek",),
+    "ernie": ("ernie",),
+    "gemini": ("gemini", "gemma", "palm", "bard"),
+    "glm": ("glm",),
+    "gpt": ("gpt", "davinci", "o1-", "o3-", "o4-"),
+    "grok": ("grok",),
+    "llama": ("llama", "vicuna", "alpaca", "guanaco"),
+    "mistral": ("mistral", "mixtral", "ministral", "codestral"),
+    "phi": ("phi-", "phi3", "phi4"),
+    "qwen": ("qwen", "qwq"),
+    "smollm": ("smollm",),
+    "yi": ("yi-",),
+}
+"""Parts of model names by family; fine-tuned models belong to the family of their base model."""
+_EXACT = {"o1": "gpt", "o3": "gpt", "o4": "gpt", "yi": "yi", "phi": "phi"}
+
+
+@cache
+def family(model: str | None) -> str | None:
+    """Return the family of a model by its name without provider, or the name's first word if it is unknown."""
+    name = (model or "").rsplit("/", 1)[-1].lower()
+    known = _EXACT.get(name) or next((f for f, words in FAMILIES.items() if any(word in name for word in words)), None)
+    first = re.match(r"[^\W\d_]{3,}", name)
+    return known or (first[0] if first else None)
+
+
+def judge_families(config: RunConfig) -> dict[str, str]:
+    """Return the model family of each judge of a run, by the judge's name."""
+    found = {judge.label: family(judge.model) for judge in _judges(config.judge)}
+    return {name: own for name, own in found.items() if own is not None}
+
+
+def _judges(judge: JudgeConfig) -> Iterator[JudgeConfig]:
+    for member in judge.judges or ():
+        yield from _judges(member)
+    if judge.judges is None:
+        yield judge
+
+
+def family_notes(config: RunConfig, cases: Sequence[Case]) -> list[str]:
+    """Return a warning for each judge that judges responses from its own model family."""
+    models = sorted({response.model for case in cases for response in case.responses if response.model})
+    notes = []
+    for judge, own in judge_families(config).items():
+        if shared := [model for model in models if family(model) == own]:
+            named = ", ".join(shared[:3]) + (f" and {len(shared) - 3} more" if len(shared) > 3 else "")
+            notes.append(f"judge {judge} and {named} are of the same family ({own}): see self/preference")
+    return notes
+
+
+def self_statistics(config: RunConfig, verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Statistic]:
+    """Return `self/own_rate` and `self/preference`; empty if no response names its model.
+
+    The first is the share of decided pairs with one own and one other response that the own one wins. The second holds
+    the label constant: how often the own response wins if it is the label, minus how often the other wins if it is the
+    label (Wataoka et al. 2024, arXiv 2410.21819, eq. 1). It is 0 for an unbiased judge.
+    """
+    if not any(response.model for case in cases for response in case.responses):
+        return []
+    families, label = set(judge_families(config).values()), verdicts.pairs.label
+    models = [family(response.model) in families for case in cases for response in case.responses]
+    first, second = verdicts.pairs.sides(np.array(models, dtype=np.int8))
+    own = first - second  # A or B for the single response of the judge's family, TIE if neither or both are
+    mixed, present, tally = own != TIE, verdicts.present, verdicts.tally
+    nothing = "no pair has one response of the judge's own family"
+    why = "too few labels prefer an own response, or another one" if mixed.any() else nothing
+    rates = [
+        tally.rate("self/preference", verdicts.winner == label, side & present, side & ~present)
+        for side in (mixed & (label == own), mixed & (label == -own))
+    ]
+    rows = np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]], dtype=np.float64)
+    return [
+        tally.rate(
+            "self/own_rate",
+            verdicts.winner == own,
+            mixed & present & (verdicts.winner != TIE),
+            mixed & ~present,
+            why="no such pair has a winner" if mixed.any() else nothing,
+        ),
+        weighted_sum("self/preference", rates, (1.0, -1.0), reach=rows, why=why),
+    ]
+
+
+MOST_SYSTEMS = 30
+"""At most this many systems have a lean: those with most labels."""
+UNLABELED = "no verdict has a label"
+
+
+def decision_statistics(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
+    """Yield the agreement of orders and the leans of a judge or a panel that compares or scores."""
+    if verdicts.passes is not None:
+        yield _order_agreement(verdicts, verdicts.tally)
+    yield from _pair_leans(cases, verdicts)
+    if verdicts.passes is None and verdicts.scores is not None:
+        yield from _score_leans(config, cases, verdicts)
+
+
+def class_decision_statistics(columns: ClassColumns) -> Iterator[Statistic]:
+    """Yield the lean of a judge to each class."""
+    read, unread = columns.labeled & columns.decided, columns.labeled & columns.missing
+    for code, name in enumerate(columns.names):
+        verdict, label = (np.where(codes == code, 1.0, 0.0) for codes in (columns.verdicts, columns.labels))
+        yield _lean(f"class/{name}", verdict - label, read, unread, columns.tally)
+
+
+def item_decision_statistics(columns: ItemColumns) -> Iterator[Statistic]:
+    """Yield the lean of a checklist's judge to `met`."""
+    labeled = (columns.label == MET) | (columns.label == NOT_MET)
+    if not labeled.any():
+        return
+    read = labeled & ((columns.judged == MET) | (columns.judged == NOT_MET))
+    verdict, label = (np.where(codes == MET, 1.0, 0.0) for codes in (columns.judged, columns.label))
+    unread = labeled & (columns.judged == NO_ANSWER)
+    yield _lean("met", verdict - label, read, unread, Tally(columns.case, columns.cases))
+
+
+def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
+    """Return how much more often both orders name the same winner than for a judge that ignores the responses.
+
+    Such a judge chooses the response shown first, the second or a tie with fixed probabilities (Scott 1955, Public
+    Opin. Q. 19, 321-325).
+    """
+    passes = verdicts.passes
+    assert passes is not None, "only passes have orders"
+    complete = passes.complete
+    shown = passes.winner * np.array([1, -1], dtype=np.int8)  # the response shown first is 1
+    shares = [np.where(complete, (shown == code).mean(axis=1), 0.0) for code in (A, B, TIE)]
+    return Statistic(
+        ORDER_AGREEMENT,
+        tally.columns(complete & ~passes.differ, complete, *shares),
+        _beyond_chance,
+        n=int(complete.sum()),
+        missing=int((~complete).sum()) if passes.both else 0,
+        why="all verdicts are ties" if complete.any() else "no pair was read in both orders",
+    )
+
+
+def _beyond_chance(totals: Floats) -> Floats:
+    first, second, tie = (ratio(k, 1, totals) for k in (2, 3, 4))
+    expected = 2 * first * second + tie**2
+    return divide(ratio(0, 1, totals) - expected, np.where(expected < 1 - 1e-12, 1 - expected, 0.0))
+
+
+def _lean(
+    name: str, difference: Floats, read: Bools, unread: Bools | None, tally: Tally, why: str = UNLABELED
+) -> Statistic:
+    """Return the mean difference between verdicts and labels, both from 0 to 1.
+
+    Args:
+        name: the rate that it is about.
+        difference: (rows,) verdict minus label.
+        read: (rows,) which rows count.
+        unread: (rows,) which labeled rows have no verdict.
+        tally: the case of each row.
+        why: why there is no value, if no row counts.
+    """
+    return tally.mean(f"{LEAN}{name}", difference, read, unread, span=(-1.0, 1.0), ends=(-1.0, 1.0), why=why)
+
+
+def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
+    """Yield the leans to response A, to the longer response and to each system: differences of win rates."""
+    pairs, tally, labeled = verdicts.pairs, verdicts.tally, verdicts.labeled
+    read, unread = labeled & verdicts.present, labeled & ~verdicts.present
+    verdict, label = ((1.0 + codes) / 2 for codes in (verdicts.winner, pairs.label))
+
+    def toward(name: str, sign: Ints) -> Statistic:
+        return _lean(name, sign * (verdict - label), read & (sign != 0), unread & (sign != 0), tally)
+
+    yield toward("a", np.ones(len(pairs), dtype=np.int64))
+    yield toward("longer", np.where(pairs.longer == NONE, 0, pairs.longer).astype(np.int64))
+    names, system = system_codes(cases)
+    first, second = pairs.sides(system)
+    for name, code in _most_frequent(names, np.concatenate([first[labeled], second[labeled]])):
+        yield toward(f"system/{name}", (first == code).astype(np.int64) - (second == code))
+
+
+def _score_leans(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
+    """Yield the lean of scores, and of each system's scores against those of the others, as shares of the scale."""
+    scored, scale = verdicts.scores, Scale.of(config.rubric)
+    assert scored is not None, "only scores lean on the scale"
+    grade = (scored.grade - scale.min) / scale.span
+    graded, known = np.isfinite(grade), np.isfinite(scored.raw)
+    on_scale = bool(((grade[graded] >= 0) & (grade[graded] <= 1)).all())
+    difference = np.nan_to_num((scored.raw - scale.min) / scale.span - grade)
+    tally, read = Tally(scored.case, len(cases)), graded & known & on_scale
+    why = UNLABELED if on_scale else "labels are not on the scale of the rubric"
+    yield _lean("score", difference, read, graded & ~known & on_scale, tally, why)
+    names, system = system_codes(cases)
+    for name, code in _most_frequent(names, system[read]):
+        means = [_lean(name, difference, read & rows, None, tally) for rows in (system == code, system != code)]
+        n, why = means[0].n, "no other system has a label"
+        yield weighted_sum(f"{LEAN}system/{name}", means, (1.0, -1.0), n=n, worst=(None, None), why=why)
+
+
+def _most_frequent(names: Sequence[str], codes: Ints) -> list[tuple[str, int]]:
+    """Return the systems with most labels and their codes, if there are two or more."""
+    counts = np.bincount(codes[codes >= 0], minlength=len(names))
+    order = sorted(np.flatnonzero(counts >= FEW).tolist(), key=lambda code: (-counts[code], code))
+    return [(names[code], code) for code in order[:MOST_SYSTEMS]] if len(order) > 1 else []
