@@ -38,7 +38,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# How long an example takes says how busy the machine is. CI runs with `--hypothesis-profile=thorough`.
+# How long an example takes says how busy the machine is. CI runs with `--thorough`.
 settings.register_profile("evalkit", deadline=None, max_examples=20)
 settings.register_profile("thorough", deadline=None, max_examples=80)
 settings.load_profile("evalkit")
@@ -49,6 +49,12 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tables", metavar="FILE.md", help="write the tables of hostile outputs and attacks to a file")
+    parser.addoption("--thorough", action="store_true", help="more examples, simulations and kills, and every variant")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--thorough"):
+        settings.load_profile("thorough")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -56,8 +62,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if all(".py" in arg for arg in config.args) else len(os.sched_getaffinity(0))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the modules that take long, so that none of them is left at the end."""
+    if not config.getoption("--thorough"):
+        repeated = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=repeated)
+        items[:] = [item for item in items if item not in set(repeated)]
     long = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in long)
 
@@ -75,8 +85,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 @pytest.fixture(autouse=True, scope="module")
 def _composition(request: pytest.FixtureRequest) -> Iterator[None]:
     """Compose in half the time, but as users do in the tests of composition and in processes."""
-    with nullcontext() if request.path.parent.name == "hydra_app" else quick_composition():
+    with nullcontext() if request.path.name == "test_quick_composition.py" else quick_composition():
         yield
+
+
+@pytest.fixture(scope="session")
+def thorough(pytestconfig: pytest.Config) -> bool:
+    """Whether to try more examples than show that something works, as CI does."""
+    return bool(pytestconfig.getoption("--thorough"))
 
 
 @pytest.fixture

@@ -114,7 +114,21 @@ def _one_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path_factory.getbasetemp() / "switches.sqlite"))
 
 
-@pytest.mark.parametrize("name", SWITCHES)
+EACH = (
+    "swap both",
+    "no ties",
+    "probabilities of a pair",
+    "commit first in Chinese",
+    "regex",
+    "1-5",
+    "a list in Chinese",
+)
+"""One switch of each kind of request; what other switches change, stored answers show as well."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in EACH else [pytest.mark.thorough]) for name in SWITCHES]
+)
 def test_a_switch(name: str, within: Callable[..., Done], commands: Commands) -> None:
     switch = SWITCHES[name]
     commands.write("case.jsonl", CASE)
@@ -132,6 +146,7 @@ def test_a_switch(name: str, within: Callable[..., Done], commands: Commands) ->
     assert (commands.folder / "run" / "report.html").is_file()
 
 
+@pytest.mark.thorough
 def test_a_third_pass_by_an_arbiter(within: Callable[..., Done], commands: Commands) -> None:
     commands.write("case.jsonl", CASE, {**CASE, "id": "again", "prompt": "What is 25 + 17?"})
     brief = ["dataset.path=case.jsonl", "criteria=overall", "tracking=none", "scoring.bootstrap=20"]

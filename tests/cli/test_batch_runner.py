@@ -91,7 +91,14 @@ class Server(threading.Event):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", ["POST /v1/files", "POST /v1/batches", "GET /v1/batches/"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("POST /v1/files", marks=pytest.mark.thorough),
+        "POST /v1/batches",
+        pytest.param("GET /v1/batches/", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_killed_command_is_repeated_and_submits_nothing_twice(
     call: Call, server: BatchServer, tmp_path: Path, path: str
 ) -> None:

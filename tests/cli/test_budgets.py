@@ -109,7 +109,7 @@ def test_a_judge_that_takes_no_limit_is_not_asked_with_one_again(call: Call, pro
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("concurrency", [1, 8])
+@pytest.mark.parametrize("concurrency", [pytest.param(1, marks=pytest.mark.thorough), 8])
 def test_a_budget_may_be_for_a_whole_sweep(call: Call, provider: Provider, concurrency: int) -> None:
     given = [*words(provider, f"runner.concurrency={concurrency}", "judge.name=a,b,c", "judge.seed=1,2"), "-m"]
     done = call("run", *given, "hydra.sweep.dir=swept", "runner.budget_usd=0.5", "runner.budget_scope=sweep", status=2)
