@@ -9,7 +9,7 @@ from evalkit.core.translation import gettext, ngettext
 from evalkit.decision import BALANCED, SOME_ABSTAINED, missed_classes
 from evalkit.report.agreement_findings import agreement
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
-from evalkit.scoring.metrics.ppi import RANDOM
+from evalkit.scoring.metrics.corrections import RANDOM
 
 ABSTAINED = "class/abstained"
 

@@ -12,7 +12,7 @@ from evalkit.protocols import Benchmark
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.metric_names import metric_measure
 from evalkit.scoring.catalog import CATALOG, benchmark_title
-from evalkit.scoring.metrics.ppi import RANDOM
+from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Metric
 
 

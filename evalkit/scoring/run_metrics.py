@@ -29,6 +29,13 @@ from evalkit.scoring.metrics.biases import (
     self_statistics,
 )
 from evalkit.scoring.metrics.calibration import calibration_statistics, recalibration_statistics, reliability_table
+from evalkit.scoring.metrics.corrections import (
+    corrected_details,
+    corrected_statistics,
+    pair_targets,
+    score_target,
+    weigh_targets,
+)
 from evalkit.scoring.metrics.correlation import correlation_statistics, scale_statistics, within_statistics
 from evalkit.scoring.metrics.humans import (
     Contest,
@@ -36,13 +43,6 @@ from evalkit.scoring.metrics.humans import (
     annotator_statistics,
     annotator_table,
     read_annotations,
-)
-from evalkit.scoring.metrics.ppi import (
-    corrected_details,
-    corrected_statistics,
-    pair_targets,
-    score_target,
-    weigh_targets,
 )
 from evalkit.scoring.metrics.ranking import games_of, rank_systems
 from evalkit.scoring.metrics.rates import (

@@ -21,7 +21,7 @@ from evalkit.report.figures.forest import LEFT, RIGHT, Row, forest_figure, main_
 from evalkit.report.figures.standalone import alone
 from evalkit.report.figures.systems import cycles, ranking
 from evalkit.report.figures.tables import confusion, passes
-from evalkit.scoring.metrics.ppi import RANDOM
+from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Usage, Verdict
 
 ATTACK = "\"><script>alert(1)</script>' onload='alert(2)"

@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from evalkit.scoring import score_run
-from evalkit.scoring.metrics.ppi import Target, prediction_powered, rogan_gladen
+from evalkit.scoring.metrics.corrections import Target, prediction_powered, rogan_gladen
 from evalkit.types import Case, Response
 
 

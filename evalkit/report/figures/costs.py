@@ -14,7 +14,7 @@ from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text, text_width
 from evalkit.report.figures.forest import Row, forest_figure
 from evalkit.report.metric_names import Words, metric_words
-from evalkit.scoring.metrics.ppi import RANDOM
+from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Metric
 
 WIDTH, LEFT, RIGHT, ROW = 740.0, 180.0, 410.0, 44.0

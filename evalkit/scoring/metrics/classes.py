@@ -18,7 +18,7 @@ from evalkit.config import RunConfig
 from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
 from evalkit.scoring.metrics.agreement import vote_agreement
 from evalkit.scoring.metrics.calibration import StatedConfidence, brier_statistic, ece_statistic
-from evalkit.scoring.metrics.class_corrections import corrected_class_details, corrected_class_statistics
+from evalkit.scoring.metrics.corrections import corrected_class_details, corrected_class_statistics
 from evalkit.scoring.metrics.humans import class_annotator_results
 from evalkit.scoring.stats import confusion
 from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, divide

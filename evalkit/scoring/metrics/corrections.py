@@ -1,0 +1,467 @@
+"""Means and class rates of a judge corrected by a labeled subset, and the interval widths more labels would give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import NormalDist
+from typing import Any, Final
+
+import numpy as np
+
+from evalkit.config import RunConfig
+from evalkit.core.scale import Scale
+from evalkit.scoring.columns.cases import TIE, A, B
+from evalkit.scoring.columns.classes import ClassColumns
+from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, ratio
+from evalkit.scoring.stats.bounded_intervals import PseudoCounts
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.confusion import Confusion
+
+RANDOM = "valid if the labels are a random subset"
+"""In the note of a rate that is corrected because some answers have no label; reports look for it."""
+SAMPLED = f"{RANDOM} of those sampled, which are weighted by 1 / the probability that their case was chosen"
+SAME_ERRORS = "valid if the judge errs as often without labels"
+NO_LABEL = "no answer has a label: the effect of the judge's errors is not identified"
+FEW_LABELS = "fewer than two answers have a label"
+ONE_CLASS = "the labels all belong to one class: sensitivity or specificity is not identified"
+UNRELATED = "sensitivity and specificity sum to 1 or less on the labels: not identified"
+LEVELS = (
+    "Rogan-Gladen's correction is for two levels. With more levels, each rate depends on a whole table of errors, "
+    "which is not identified without assumptions. Prediction-powered inference needs only a random subset of labels."
+)
+GROWTH = (1, 2, 4, 8, 16)
+_COLUMNS = 7
+ILL_CONDITIONED: Final = 1e6
+"""A matrix of errors with a larger condition number cannot be inverted in any useful way."""
+SINGULAR: Final = "the judge's errors do not tell the classes apart (no usable inverse): the rates are not identified"
+INVERTED: Final = (
+    "corrected/rate inverts the matrix of the judge's errors on the labels. Its condition number says how much it "
+    "magnifies their noise. It assumes that the judge errs as often without labels. Prediction-powered inference needs "
+    "only that the labels are a random subset. Abstentions and split votes are left out of both."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A mean to correct.
+
+    Attributes:
+        name: the corrected metric's name.
+        of: the name of the metric it corrects.
+        case: (rows,) the case of each row.
+        judged: (rows,) the judge's values, NaN if missing.
+        labels: (rows,) the labels, NaN if missing.
+        cases: the number of cases.
+        proportion: whether the values are 0 and 1.
+        weights: (rows,) the weights of labels that were sampled with unequal probabilities.
+    """
+
+    name: str
+    of: str
+    case: Ints
+    judged: Floats
+    labels: Floats
+    cases: int
+    proportion: bool
+    weights: Floats | None = None
+
+    @property
+    def answered(self) -> Bools:
+        """Which rows have an answer, (rows,)."""
+        return np.isfinite(self.judged)
+
+    @property
+    def labeled(self) -> Bools:
+        """Which rows have both an answer and a label, (rows,)."""
+        return self.answered & np.isfinite(self.labels)
+
+    @property
+    def unlabeled(self) -> Bools:
+        """Which rows have an answer without a label, (rows,)."""
+        return self.answered & np.isnan(self.labels)
+
+    @property
+    def weight(self) -> Floats:
+        """The weight of each label, (rows,)."""
+        return np.ones(len(self.case)) if self.weights is None else self.weights
+
+    @property
+    def tally(self) -> Tally:
+        """Sums over the rows of each case."""
+        return Tally(self.case, self.cases)
+
+    @property
+    def unanswered(self) -> int:
+        """The number of labeled rows without an answer."""
+        return int((np.isnan(self.judged) & np.isfinite(self.labels)).sum())
+
+
+def pair_targets(verdicts: VerdictColumns, cases: int) -> list[Target]:
+    """Return the rates of A, B and TIE to correct."""
+    names = {"win_rate/a": A, "win_rate/b": B, "tie_rate": TIE}
+    return [
+        Target(
+            f"corrected/{name}",
+            name,
+            verdicts.pairs.case,
+            np.where(verdicts.present, verdicts.winner == code, np.nan),
+            np.where(verdicts.labeled, verdicts.pairs.label == code, np.nan),
+            cases,
+            proportion=True,
+        )
+        for name, code in names.items()
+    ]
+
+
+def score_target(scored: ScoreColumns, cases: int) -> Target:
+    """Return the mean score to correct; the result is in units of the annotators' grades."""
+    return Target("corrected/score_mean", "score/mean", scored.case, scored.raw, scored.grade, cases, proportion=False)
+
+
+def weigh_targets(targets: Sequence[Target], weights: Floats | None) -> list[Target]:
+    """Return targets whose labels have the weights of their cases, (cases,), if there are weights."""
+    return [target if weights is None else replace(target, weights=weights[target.case]) for target in targets]
+
+
+def corrected_statistics(config: RunConfig, targets: Sequence[Target]) -> list[Statistic]:
+    """Return each target corrected by prediction-powered inference, and two-level targets also by Rogan and Gladen."""
+    found = [prediction_powered(target, share_targets(targets)) for target in targets]
+    if all(target.proportion for target in targets):
+        return [*found, *(rogan_gladen(target) for target in targets if target.of != "tie_rate")]
+    scale = Scale.of(config.rubric)
+    found = [replace(statistic, limits=(scale.min, scale.max)) for statistic in found]
+    return [*found, *(_binary(target, scale) for target in targets)] if len(scale) == 2 else found
+
+
+def share_targets(targets: Sequence[Target]) -> Sequence[Target]:
+    """Return the targets if their true values sum to 1, because every row belongs to one of them, otherwise nothing."""
+    return targets if len(targets) > 1 and all(target.proportion for target in targets) else ()
+
+
+def prediction_powered(target: Target, shares: Sequence[Target] = ()) -> Statistic:
+    """Return the mean label of all rows, estimated from labels and the judge's answers.
+
+    The estimate is mean_L(y) + k (mean_U(f) - mean_L(f)) for labels y, answers f, labeled rows L and unlabeled rows U.
+    The k with the smallest variance is cov(y, f) / ((1 + |L|/|U|) var(f)) (Angelopoulos et al. 2023, arXiv 2301.09633,
+    for k = 1; Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453, section 6, for this k). If labels have weights,
+    means over L are weighted, and U is all rows, because those without a label are not a random subset.
+
+    If the target is one of the `shares` of a whole, one k minimizes the sum of their variances, so that they sum to 1.
+    Negative shares are then projected to the nearest point of the simplex (Duchi et al. 2008, Efficient projections).
+    """
+    index = next((index for index, share in enumerate(shares) if share.name == target.name), None)
+    n, others = int(target.labeled.sum()), int(target.unlabeled.sum())
+    note = "every answer has a label: this is the mean of the labels"
+    if others:
+        note = f"{n} labels and {others} answers without a label; {RANDOM if target.weights is None else SAMPLED}"
+
+    def value(totals: Floats) -> Floats:
+        k, parts = tuning(totals), _parts(totals)
+        if index is not None:
+            return onto_simplex(np.stack([_estimate(part, k) for part in parts], axis=1))[:, index]
+        mean = _estimate(totals, k)
+        return np.clip(mean, 0.0, 1.0) if target.proportion else mean
+
+    return Statistic(
+        target.name,
+        np.concatenate([_sums(share) for share in (shares if index is not None else (target,))], axis=1),
+        value,
+        n=n,
+        covered=target.tally(target.labeled) > 0,
+        missing=target.unanswered,
+        # Equal labels do not vary between resamples, and have the exact interval.
+        proportion=target.proportion and (not others or (n > 0 and bool(np.ptp(target.labels[target.labeled]) == 0))),
+        note=note,
+        why=NO_LABEL if not n else FEW_LABELS,
+    )
+
+
+def _sums(target: Target) -> Floats:
+    labeled, others = target.labeled, target.unlabeled if target.weights is None else target.answered
+    y, f = np.where(labeled, target.labels, 0.0), np.where(labeled, target.judged, 0.0)
+    rest, weight = np.where(others, target.judged, 0.0), target.weight
+    columns = (labeled * weight, y * weight, f * weight, y * f * weight, others, rest, f * f + rest * rest)
+    return np.stack(target.tally.columns(*columns), axis=1)
+
+
+def _estimate(totals: Floats, k: Floats) -> Floats:
+    n, y, f, _, others, rest, _ = totals.T
+    mean = divide(np.where(n > 1, y, np.nan), n)
+    shift = np.where(others > 0, divide(rest, others) - divide(f, n), 0.0)
+    return mean + k * shift
+
+
+def onto_simplex(shares: Floats) -> Floats:
+    """Return the nearest point of the simplex for each row: entries of at least 0 that sum to 1."""
+    descending = -np.sort(-shares, axis=1)
+    excess = (np.cumsum(descending, axis=1) - 1.0) / np.arange(1, shares.shape[1] + 1)
+    last = np.maximum((descending > excess).sum(axis=1) - 1, 0)
+    return np.maximum(shares - np.take_along_axis(excess, last[:, None], axis=1), 0.0)
+
+
+def _parts(totals: Floats) -> list[Floats]:
+    return [totals[:, at : at + _COLUMNS] for at in range(0, totals.shape[1], _COLUMNS)]
+
+
+def tuning(totals: Floats) -> Floats:
+    """Return the weight k of the judge's answers, (rows,); 0 if they do not vary or every row has a label.
+
+    With the totals of several shares side by side, it is one k for all.
+    """
+    covariance = variance = np.zeros(len(totals))
+    for part in _parts(totals):
+        n, y, f, yf, others, rest, ff = part.T
+        every = n + others
+        covariance = covariance + np.nan_to_num(divide(yf, n) - divide(y, n) * divide(f, n)) * others
+        variance = variance + np.nan_to_num(divide(ff, every) - divide(f + rest, every) ** 2) * every
+    return np.nan_to_num(divide(covariance, np.where(variance > 1e-12, variance, 0.0)))
+
+
+def rogan_gladen(target: Target) -> Statistic:
+    """Return a rate corrected for the judge's errors, clipped to [0, 1].
+
+    It is (observed rate + specificity - 1) / (sensitivity + specificity - 1), with all terms resampled together (Rogan
+    and Gladen 1978, Am. J. Epidemiol. 107, 71-76).
+    """
+    labeled, answered, tally, weight = target.labeled, target.answered, target.tally, target.weight
+    judged, labels = answered & (target.judged == 1), labeled & (target.labels == 1)
+    alarms, negatives = judged & labeled & ~labels, labeled & ~labels
+    columns = (judged, answered, *(cell * weight for cell in (judged & labels, labels, alarms, negatives)))
+    positives, n = int(labels.sum()), int(labeled.sum())
+    return Statistic(
+        target.name.replace("corrected/win_rate", "corrected/rogan_gladen"),
+        tally.columns(*columns),
+        _corrected_rate,
+        n=int(answered.sum()),
+        covered=tally(labeled) > 0,
+        missing=target.unanswered,
+        strict=True,
+        note=f"sensitivity from {positives}, specificity from {n - positives} labels; {SAME_ERRORS}",
+        why=NO_LABEL if not n else ONE_CLASS if positives in (0, n) else UNRELATED,
+    )
+
+
+def _corrected_rate(totals: Floats) -> Floats:
+    sensitivity, false = ratio(2, 3, totals), ratio(4, 5, totals)
+    youden = sensitivity - false
+    return np.clip(divide(ratio(0, 1, totals) - false, np.where(youden > 1e-9, youden, 0.0)), 0.0, 1.0)
+
+
+def _binary(target: Target, scale: Scale) -> Statistic:
+    """Return the rate of the upper of two levels; grades must be on the judge's scale."""
+    judged, labels = (
+        np.where(np.isnan(v), np.nan, v > (scale.min + scale.max) / 2) for v in (target.judged, target.labels)
+    )
+    return rogan_gladen(replace(target, name="corrected/rogan_gladen", judged=judged, labels=labels, proportion=True))
+
+
+def corrected_details(config: RunConfig, targets: Sequence[Target], clusters: Clusters) -> dict[str, Any]:
+    """Return the content of corrected.json: the three means of each target, and interval widths for more labels."""
+    scored = not all(target.proportion for target in targets)
+    levels = len(Scale.of(config.rubric)) if scored else 3
+    return {
+        "confidence": config.scoring.confidence,
+        "targets": [
+            label_plan(target, share_targets(targets), config.scoring.confidence, clusters) for target in targets
+        ],
+        "notes": [LEVELS] if levels > 2 else [],
+    }
+
+
+def label_plan(target: Target, shares: Sequence[Target], confidence: float, clusters: Clusters) -> dict[str, Any]:
+    """Return a target's means as judged, labeled and corrected, and the interval widths for more labels."""
+    n, others, labeled = int(target.labeled.sum()), int(target.unlabeled.sum()), target.labeled
+    plan: dict[str, Any] = {
+        "metric": target.name,
+        "judge": round_metric(target.judged[target.answered].mean()) if n + others else None,
+        "people": round_metric(np.average(target.labels[labeled], weights=target.weight[labeled])) if n else None,
+        "corrected": round_metric(prediction_powered(target, shares).observed()),
+        "labelled": n,
+        "unlabelled": others,
+        "more_labels": [],
+    }
+    if target.weights is not None:
+        return plan | {"note": SAMPLED}
+    if n < 2 or not others:
+        return plan | {"note": "every answer has a label" if n > 1 else NO_LABEL}
+    # The width of the interval for several numbers of labels, with the number of rows unchanged, follows from the
+    # variance of the two means, with rows summed by cluster: that of y - k f over the labeled rows and k² times that of
+    # f over the others, with k tuned for each number of labels.
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    for labels in [n * factor for factor in GROWTH if n * factor <= n + others]:
+        remaining = max(1, n + others - labels)
+        k = _planned_tuning(shares or (target,), labels, remaining)
+        variance = _row_variance(target, labeled, k, 1.0, clusters) / labels
+        variance += k * k * _row_variance(target, target.answered, 1.0, 0.0, clusters) / remaining
+        labels_only = _row_variance(target, labeled, 0.0, 1.0, clusters) / labels
+        widths = {"width": variance, "without_judge": labels_only}
+        row = {name: round_metric(2 * z * np.sqrt(value)) for name, value in widths.items()}
+        plan["more_labels"].append({"labels": labels, **row})
+    totals = np.concatenate([_sums(share).sum(axis=0) for share in shares or (target,)])[None]
+    return plan | {"trust_in_judge": round_metric(tuning(totals)[0])}
+
+
+def _planned_tuning(shares: Sequence[Target], labels: int, remaining: int) -> float:
+    covariance = variance = 0.0
+    for target in shares:
+        y, f = target.labels[target.labeled], target.judged[target.labeled]
+        covariance += float(np.mean((y - y.mean()) * (f - f.mean())))
+        variance += float(target.judged[target.answered].var())
+    return covariance / (variance * (1 + labels / remaining)) if variance > 1e-12 else 0.0
+
+
+def _row_variance(target: Target, used: Bools, k: float, label: float, clusters: Clusters) -> float:
+    """Return the variance of label·y - k·f for one row, with rows summed by cluster.
+
+    Args:
+        target: the target.
+        used: (rows,) which rows count.
+        k: the weight of the judge's answers.
+        label: the weight of the labels.
+        clusters: the clusters of the cases.
+    """
+    values = label * np.where(used & (label > 0), target.labels, 0.0) - k * np.where(used, target.judged, 0.0)
+    centered = np.where(used, values - values[used].mean(), 0.0)
+    sums = np.bincount(clusters.of_rows(target.case), weights=centered)
+    return float((sums**2).sum() / used.sum())
+
+
+def class_targets(columns: ClassColumns) -> list[Target]:
+    """Return the rate of each class to correct; answers that name none are left out."""
+    kept = ~columns.undecided
+    decided, labeled = columns.decided[kept], columns.labeled[kept]
+    return [
+        Target(
+            f"corrected/prediction_powered/{name}",
+            f"class/{name}/rate",
+            columns.case[kept],
+            np.where(decided, columns.verdicts[kept] == c, np.nan),
+            np.where(labeled, columns.labels[kept] == c, np.nan),
+            columns.cases,
+            proportion=True,
+        )
+        for c, name in enumerate(columns.names)
+    ]
+
+
+def corrected_class_statistics(columns: ClassColumns, weights: Floats | None = None) -> list[Statistic]:
+    """Return the rate of each class, corrected by the inverted matrix of errors and by prediction-powered inference.
+
+    Args:
+        columns: the class verdicts.
+        weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
+    """
+    errors, targets = ErrorMatrix(columns, weights), weigh_targets(class_targets(columns), weights)
+    return [*errors.statistics(), *(prediction_powered(target, targets) for target in targets)]
+
+
+class ErrorMatrix:
+    """How often the judge gives each class to responses of each labeled class."""
+
+    def __init__(self, columns: ClassColumns, weights: Floats | None = None) -> None:
+        self._columns, k, tally = columns, len(columns.names), columns.tally
+        self._used = columns.labeled & columns.decided
+        cells = Confusion.of(tally, columns.labels, columns.verdicts, self._used, columns.missing, range(k)).cells
+        judged = tally.columns(*(columns.verdicts == c for c in range(k)))
+        self._table = Table.of([*judged, *(cell * (1.0 if weights is None else weights) for cell in cells.columns)])
+        self._counts = counts = self._table.sums[k:].reshape(k, k)
+        labels, hits = counts.sum(axis=1), np.diag(counts)
+        youden = divide(hits, labels) - divide(counts.sum(axis=0) - hits, labels.sum() - labels)
+        self._youden = [round_metric(float(value)) for value in youden]
+        self._errors = divide(counts, np.repeat(labels[:, None], k, axis=1))
+        # The condition number in the 2-norm, unless a class has no label.
+        self._condition = round_metric(float(np.linalg.cond(self._errors))) if labels.all() else None
+
+    def statistics(self) -> list[Statistic]:
+        """Return `corrected/rate/NAME`: the rates that, with these errors, give the observed rates of answers.
+
+        For two classes it is Rogan and Gladen's (1978, Am. J. Epidemiol. 107, 71-76), for more the inverse of the
+        matrix of errors (Tenenbein 1970, J. Am. Stat. Assoc. 65, 1350-1361; Buonaccorsi 2010, Measurement Error,
+        section 2.4). Rates below 0 are moved to the nearest rates that sum to 1.
+        """
+        columns, found = self._columns, []
+        k, labels = len(columns.names), int(self._used.sum())
+        missing = int((columns.labeled & columns.missing).sum())
+        # The pseudo-clusters are labels, and change no rate of answers.
+        matrix, none = PseudoCounts.matrix(k, 1.0), np.zeros(k)
+        rows = np.concatenate([np.zeros((len(matrix.rows), k)), matrix.rows], axis=1)
+        pseudo = PseudoCounts(rows, matrix.weights, np.concatenate([none, matrix.units]))
+        for c, (name, youden) in enumerate(zip(columns.names, self._youden, strict=True)):
+            facts = [] if youden is None else [f"Youden's J {youden:.2f}"]
+            facts += [] if k == 2 or self._condition is None else [f"condition number {self._condition:.3g}"]
+            statistic = Statistic(
+                f"corrected/rate/{name}",
+                self._table,
+                partial(_rate, c, k),
+                n=int(columns.decided.sum()),
+                covered=columns.tally(self._used) > 0,
+                missing=missing,
+                strict=True,
+                pseudo=pseudo,
+                note="; ".join([*facts, f"errors from {labels} labels", SAME_ERRORS]),
+                why="; ".join([self._why(), *facts]),
+            )
+            found.append(statistic)
+        return found
+
+    def _why(self) -> str:
+        labels = self._counts.sum(axis=1)
+        without = [repr(name) for name, n in zip(self._columns.names, labels, strict=True) if not n]
+        if not labels.any():
+            return NO_LABEL
+        if without:
+            return f"no answer is labeled {', '.join(without)}: the judge's errors on it are not identified"
+        return UNRELATED if len(labels) == 2 else SINGULAR
+
+    def details(self) -> dict[str, Any]:
+        """Return the matrix as JSON values."""
+        names = self._columns.names
+        return {
+            "errors": {
+                label: {verdict: round_metric(share) for verdict, share in zip(names, row, strict=True)}
+                for label, row in zip(names, self._errors, strict=True)
+            },
+            "condition_number": self._condition,
+            "youden_j": dict(zip(names, self._youden, strict=True)),
+        }
+
+
+def _rate(c: int, k: int, totals: Floats) -> Floats:
+    return corrected_rates(totals, k)[:, c]
+
+
+def corrected_rates(totals: Floats, k: int) -> Floats:
+    """Return the corrected rates (rows, k) of totals (rows, k + k²): answers by class, then labels by class and answer.
+
+    NaN where a class has no label, or the matrix of errors has no inverse, or one that swaps classes (a determinant of
+    0 or less, which for two classes is Youden's J).
+    """
+    judged, counts = totals[:, :k], totals[:, k:].reshape(-1, k, k)
+    labels, answers = counts.sum(axis=2), judged.sum(axis=1)
+    found = np.full((len(totals), k), np.nan)
+    errors = divide(counts, np.repeat(labels[:, :, None], k, axis=2))
+    usable = (labels > 0).all(axis=1) & (answers > 0)
+    usable[usable] = np.linalg.det(errors[usable]) > 1e-9
+    usable[usable] = np.linalg.cond(errors[usable]) < ILL_CONDITIONED
+    if usable.any():
+        observed = judged[usable] / answers[usable, None]
+        solved = np.linalg.solve(errors[usable].transpose(0, 2, 1), observed[:, :, None])[:, :, 0]
+        found[usable] = onto_simplex(solved)
+    return found
+
+
+def corrected_class_details(
+    columns: ClassColumns, confidence: float, clusters: Clusters, weights: Floats | None = None
+) -> dict[str, Any]:
+    """Return the content of corrected.json: each rate as judged, labeled and corrected, and the matrix of errors."""
+    targets = weigh_targets(class_targets(columns), weights)
+    return {
+        "confidence": confidence,
+        "targets": [label_plan(target, targets, confidence, clusters) for target in targets],
+        "notes": [INVERTED],
+        **ErrorMatrix(columns, weights).details(),
+    }
