@@ -18,7 +18,7 @@ from evalkit.engine.progress import Tally
 from evalkit.errors import CallError, ConfigError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.pricing import listed_cost
-from evalkit.judges.responses import answer_in_line, bad_response, completion_of, priced, sane
+from evalkit.judges.responses import answer_in_line, check_logprobs, completion_of, priced, sane
 from evalkit.protocols import Store
 from evalkit.types import Completion, Rung, StoredCompletion
 
@@ -178,10 +178,7 @@ def _completion(
     """
     answer = answer_in_line(row)
     if target.logprobs:
-        if answer.logprobs is not None:
-            weighable.add(number)
-        if answer.broken_logprobs or (number in weighable and answer.content and answer.logprobs is None):
-            raise bad_response("judge.logprobs is true, but the answer has no usable log-probabilities")
+        weighable |= {number} if check_logprobs(answer, weighable=number in weighable) else set()
     models = (answer.model, target.name)
     cost = None if target.api_base else listed_cost(target.provider, models, answer.usage, answer.cached, batch=True)
     price = None if target.price is None else Price(input=target.price[0], output=target.price[1])

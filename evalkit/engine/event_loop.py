@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -25,24 +26,15 @@ class Clock:
         if seconds == float("inf"):
             await event.wait()
         elif not event.is_set():
-            await _first_of(event.wait(), _awaited(self.pause(seconds)))
-
-
-async def _awaited(awaitable: Awaitable[object]) -> object:
-    return await awaitable
-
-
-async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        ends = await asyncio.gather(*tasks, return_exceptions=True)
-    for end in ends:
-        if isinstance(end, Exception):
-            raise end
+            waits = [asyncio.ensure_future(wait) for wait in (event.wait(), self.pause(seconds))]
+            try:
+                done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+                await asyncio.gather(*waits, return_exceptions=True)
+            for wait in done:
+                wait.result()
 
 
 T = TypeVar("T")
@@ -54,21 +46,11 @@ def run_async(coroutine: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return _run(coroutine)
-    box: list[T] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            box.append(_run(coroutine))
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work, name="evalkit")
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return box[0]
+    threads = ThreadPoolExecutor(1, thread_name_prefix="evalkit")
+    try:
+        return threads.submit(_run, coroutine).result()
+    finally:
+        threads.shutdown(wait=False)
 
 
 def _run(coroutine: Coroutine[Any, Any, T]) -> T:

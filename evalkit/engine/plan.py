@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import heappush, heappushpop
+from heapq import nsmallest
 
 from evalkit.core.hashing import text_digest
 from evalkit.core.spool import HashSet, find_new
@@ -28,23 +28,12 @@ class PilotSample:
 
     def __init__(self, size: int, seed: int = 0) -> None:
         self._size, self._seed = size, seed
-        self._heap: list[tuple[int, str]] = []
-        self._calls: dict[str, PlannedCall] = {}
+        self._calls: dict[tuple[int, str], PlannedCall] = {}
 
-    def offer(self, calls: Iterable[PlannedCall]) -> None:
+    def offer(self, calls: Sequence[PlannedCall]) -> None:
         """Consider calls for the sample."""
-        for call in calls:
-            self._offer(call)
-
-    def _offer(self, call: PlannedCall) -> None:
-        if call.key in self._calls:
-            return
-        entry = (-self._rank(call.request), call.key)
-        self._calls[call.key] = call
-        if len(self._heap) < self._size:
-            heappush(self._heap, entry)
-        else:
-            del self._calls[heappushpop(self._heap, entry)[1]]
+        offered = {(self._rank(call.request), call.key): call for call in reversed(calls)} | self._calls
+        self._calls = {rank: offered[rank] for rank in nsmallest(self._size, offered)}
 
     def _rank(self, request: JudgeRequest) -> int:
         texts = (message["content"] for message in request.messages)

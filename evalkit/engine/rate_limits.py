@@ -39,10 +39,15 @@ class Window:
     full.
     """
 
-    def __init__(self, limit: float) -> None:
+    def __init__(self, limit: float = inf) -> None:
         self.limit = limit
         self._taken: deque[WindowUsage] = deque()
         self._sum = 0.0
+
+    def limited(self, limit: float) -> Window:
+        """Set the limit; past usage still counts."""
+        self.limit = limit
+        return self
 
     def wait(self, amount: float, now: float) -> float:
         """Return the seconds until `amount` fits; an amount above the limit fits if the window is empty."""
@@ -89,13 +94,6 @@ class Turn:
     tokens: WindowUsage | None = None
 
 
-class Waker:
-    """Waits for a change of pace."""
-
-    def wake(self) -> None:
-        """Signal that a call may be possible now; callable from any thread."""
-
-
 class Pace:
     """Concurrency, requests and tokens of one model at one address; safe across threads and event loops.
 
@@ -105,7 +103,7 @@ class Pace:
 
     def __init__(self) -> None:
         self.limit, self.allowed, self.in_flight = 0, 0.0, 0
-        self.waiters: WeakSet[Waker] = WeakSet()
+        self.waiters: WeakSet[JudgeLimit] = WeakSet()
         self._lock = Lock()
         self._requests: Window | None = None
         self._tokens: Window | None = None
@@ -116,7 +114,10 @@ class Pace:
         with self._lock:
             self.allowed = limit if self.allowed >= self.limit else min(self.allowed, limit)
             self.limit = limit
-            self._requests, self._tokens = _limited(self._requests, rpm), _limited(self._tokens, tpm)
+            self._requests, self._tokens = (
+                None if most is None else (window or Window()).limited(most)
+                for window, most in ((self._requests, rpm), (self._tokens, tpm))
+            )
 
     def enter(self, tokens: float, now: float) -> Turn | float:
         """Let a call through, or return the seconds until the next try; infinity if only a change can help."""
@@ -175,14 +176,6 @@ class Pace:
             waiter.wake()
 
 
-def _limited(window: Window | None, limit: float | None) -> Window | None:
-    if limit is None:
-        return None
-    window = window or Window(limit)
-    window.limit = limit
-    return window
-
-
 _shared: dict[tuple[str, str | None, Callable[[], float]], Pace] = {}
 _shared_lock = Lock()
 
@@ -197,7 +190,7 @@ FIRST_GUESS = 256  # tokens of an answer, before any answer and without max_toke
 _LONGEST = ("max_tokens", "max_completion_tokens")
 
 
-class JudgeLimit(Waker):
+class JudgeLimit:
     """The rate limits of one judge, from its optional attributes `concurrency`, `rpm` and `tpm`.
 
     Args:
@@ -250,7 +243,8 @@ class JudgeLimit(Waker):
     def answered(self, turn: Turn, request: JudgeRequest, usage: Usage) -> None:
         """Record an answer and its usage."""
         self._expected.learn(request, usage)
-        tokens = _total(usage)
+        read, written = usage.prompt_tokens, usage.completion_tokens
+        tokens = None if read is None or written is None else read + written
         if self._window is not None and turn.tokens is not None and tokens is not None:
             self._window.correct(tokens - turn.tokens.amount)
         self._pace.answered(turn, tokens)
@@ -316,9 +310,3 @@ class _Expected:
             self._answer_tokens = usage.completion_tokens
         self._answer_tokens += usage.completion_tokens
         self._answers += 1
-
-
-def _total(usage: Usage) -> float | None:
-    if usage.prompt_tokens is None or usage.completion_tokens is None:
-        return None
-    return usage.prompt_tokens + usage.completion_tokens

@@ -13,7 +13,7 @@ from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import setup
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.model_judge import Reply
-from evalkit.judges.pricing import listed_cost, price_list, tier_of
+from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
 from evalkit.judges.responses import ENCODINGS, answer_in, read_body, unless_redirected
 from evalkit.judges.setup import LOCAL, Shape
 
@@ -62,7 +62,7 @@ class DirectTransport:
         if check:
             await setup.check(target, judge=judge)
         prices = await asyncio.to_thread(price_list)
-        self._entry, self._proxy = setup.entry(prices, target.model), setup.proxy_of(self._base)
+        self._entry, self._proxy = entry_of(prices, target.model), setup.proxy_of(self._base)
         self._session = self._session or _session(target, self.timeout)
         rung = self.config.response_format
         if rung == "auto":

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from evalkit.core.display import shorten
 from evalkit.core.redaction import redact
@@ -51,9 +51,18 @@ def call_error(error: BaseException) -> CallError:
     """Map an exception to a call error with its kind, a clean message, and whether and when to retry."""
     message = clean_message(str(error))
     wait = retry_after(headers_of(error))
-    for kind, retryable, applies in _RULES:
-        if applies(_facts(error)):
-            return CallError(kind, message, retryable=retryable, retry_after=wait if retryable else None)
+    classes = {kind.__name__ for kind in type(error).__mro__}
+    status: Any = getattr(error, "status_code", None)
+    status = status if isinstance(status, int) else 0
+    text = f"{error} {getattr(error, 'code', None) or ''}"
+    for rule in _RULES:
+        if (
+            not classes.isdisjoint(rule.classes)
+            or status in rule.statuses
+            or (rule.pattern and (rule.within is None or status in rule.within) and rule.pattern.search(text))
+        ):
+            retry = wait if rule.retryable else None
+            return CallError(rule.kind, message, retryable=rule.retryable, retry_after=retry)
     return CallError("bad_response", message or type(error).__name__, retryable=False)
 
 
@@ -92,81 +101,56 @@ def headers_of(error: BaseException) -> Mapping[str, str]:
 
 def retry_after(headers: Mapping[str, str], *, now: Callable[[], float] = time.time) -> float | None:
     """Return the seconds that a provider asks to wait, or `None` (RFC 9110, section 10.2.3: seconds or a date)."""
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return max(0.0, milliseconds / 1000)
-    value = headers.get("retry-after")
-    seconds = _number(value)
-    if seconds is not None:
-        return max(0.0, seconds)
-    try:
-        moment = parsedate_to_datetime(value) if value else None
-        if moment is None:
-            return None
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return max(0.0, aware.timestamp() - now())
-    except (ValueError, TypeError, OverflowError):
-        return None
+    milliseconds = _seconds(headers.get("retry-after-ms"), now)
+    return _seconds(headers.get("retry-after"), now) if milliseconds is None else milliseconds / 1000
 
 
-def _number(text: str | None) -> float | None:
-    try:
-        value = float(text) if text else None
-    except ValueError:
-        return None
-    return value if value is None or 0 <= value < float("inf") else None
+def _seconds(text: str | None, now: Callable[[], float]) -> float | None:
+    """Return the seconds in a header: a number, a duration such as `6m0s`, or until a date; `None` if unreadable."""
+    text = (text or "").strip()
+    spans = _SPAN.findall(text)
+    if spans and "".join(number + unit for number, unit in spans) == text:
+        return sum(float(number) * _UNITS[unit] for number, unit in spans)
+    for read in (float, datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            value = read(text)
+            if isinstance(value, datetime):
+                return max(0.0, (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() - now())
+        except (ValueError, TypeError, OverflowError):
+            continue
+        return value if 0 <= value < float("inf") else None
+    return None
 
 
-_Facts = tuple[frozenset[str], int, str]
+class _Rule(NamedTuple):
+    """An error of these classes or statuses, or whose text matches a pattern, if its status is `within` some."""
 
-
-def _facts(error: BaseException) -> _Facts:
-    names = frozenset(kind.__name__ for kind in type(error).__mro__)
-    status: Any = getattr(error, "status_code", None)
-    text = f"{error} {getattr(error, 'code', None) or ''}"
-    return names, status if isinstance(status, int) else 0, text
-
-
-def _matches(pattern: re.Pattern[str]) -> Callable[[_Facts], bool]:
-    return lambda facts: bool(pattern.search(facts[2]))
-
-
-def _is(*names: str, status: tuple[int, ...] = ()) -> Callable[[_Facts], bool]:
-    wanted = frozenset(names)
-    return lambda facts: bool(wanted & facts[0]) or facts[1] in status
-
-
-def _broken_off(facts: _Facts) -> bool:
-    return facts[1] in (0, 500) and bool(_DISCONNECTED.search(facts[2]))
-
-
-def _garbled(facts: _Facts) -> bool:
-    names, status, text = facts
-    return "APIResponseValidationError" in names or (status in (0, 200, 500) and bool(_GARBLED.search(text)))
-
-
-def _filtered(facts: _Facts) -> bool:
-    names, status, text = facts
-    return "ContentPolicyViolationError" in names or (status == 400 and bool(_FILTERED.search(text)))
+    kind: str
+    retryable: bool
+    classes: tuple[str, ...] = ()
+    statuses: Container[int] = ()
+    pattern: re.Pattern[str] | None = None
+    within: tuple[int, ...] | None = None
 
 
 # The first match wins: LiteLLM's classes overlap, and some providers' errors arrive as an unexpected class.
-_RULES: tuple[tuple[str, bool, Callable[[_Facts], bool]], ...] = (
-    ("not_found", False, _matches(_NO_PROVIDER)),
-    ("auth", False, _matches(_NO_KEY)),
-    ("auth", False, _is("AuthenticationError", "PermissionDeniedError", status=(401, 403))),
-    ("not_found", False, _is("NotFoundError", status=(404,))),
-    ("context_length", False, _is("ContextWindowExceededError")),
-    ("content_filter", False, _filtered),
-    ("timeout", True, _is("Timeout", "APITimeoutError", "TimeoutError", status=(408,))),
-    ("rate_limit", False, lambda facts: facts[1] == 429 and _matches(_NO_QUOTA)(facts)),
-    ("rate_limit", True, _is("RateLimitError", status=(429,))),
-    ("context_length", False, lambda facts: facts[1] in (400, 413, 422) and _matches(_TOO_LONG)(facts)),
-    ("bad_request", False, _is("BadRequestError", "UnprocessableEntityError", status=(400, 405, 413, 415, 422))),
-    ("bad_response", True, _garbled),
-    ("connection", True, _broken_off),
-    ("connection", True, _is("APIConnectionError", "ConnectionError")),
-    ("server", True, lambda facts: facts[1] >= 500 or facts[1] in (409, 425)),
+_RULES = (
+    _Rule("not_found", False, pattern=_NO_PROVIDER),
+    _Rule("auth", False, pattern=_NO_KEY),
+    _Rule("auth", False, ("AuthenticationError", "PermissionDeniedError"), (401, 403)),
+    _Rule("not_found", False, ("NotFoundError",), (404,)),
+    _Rule("context_length", False, ("ContextWindowExceededError",)),
+    _Rule("content_filter", False, ("ContentPolicyViolationError",), (), _FILTERED, (400,)),
+    _Rule("timeout", True, ("Timeout", "APITimeoutError", "TimeoutError"), (408,)),
+    _Rule("rate_limit", False, pattern=_NO_QUOTA, within=(429,)),
+    _Rule("rate_limit", True, ("RateLimitError",), (429,)),
+    _Rule("context_length", False, pattern=_TOO_LONG, within=(400, 413, 422)),
+    _Rule("bad_request", False, ("BadRequestError", "UnprocessableEntityError"), (400, 405, 413, 415, 422)),
+    _Rule("bad_response", True, ("APIResponseValidationError",), (), _GARBLED, (0, 200, 500)),
+    _Rule("connection", True, pattern=_DISCONNECTED, within=(0, 500)),
+    _Rule("connection", True, ("APIConnectionError", "ConnectionError")),
+    _Rule("server", True, statuses=(409, 425)),
+    _Rule("server", True, statuses=range(500, 2**63)),
 )
 
 
@@ -190,24 +174,5 @@ def pause_from_headers(headers: Mapping[str, str], *, now: Callable[[], float] =
             (f"anthropic-ratelimit-{kind}-remaining", f"anthropic-ratelimit-{kind}-reset"),
         ):
             if headers.get(left, "").strip() in ("0", "0.0"):
-                pauses.append(_seconds(headers.get(reset, ""), now))
+                pauses.append(_seconds(headers.get(reset), now) or 0.0)
     return min(max(pauses), LONGEST_PAUSE)
-
-
-def _seconds(text: str, now: Callable[[], float]) -> float:
-    spans = _SPAN.findall(text)
-    if spans and "".join(number + unit for number, unit in spans) == text.strip():
-        return sum(float(number) * _UNITS[unit] for number, unit in spans)
-    try:
-        return max(0.0, float(text))
-    except ValueError:
-        return _until(text, now)
-
-
-def _until(text: str, now: Callable[[], float]) -> float:
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return max(0.0, aware.timestamp() - now())
-    except (ValueError, OverflowError):
-        return 0.0

@@ -35,7 +35,7 @@ from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import setup, smollm2
 from evalkit.judges.error_mapping import call_error
 from evalkit.judges.model_judge import Reply
-from evalkit.judges.pricing import listed_cost, tier_of
+from evalkit.judges.pricing import entry_of, listed_cost, tier_of
 from evalkit.judges.responses import ENCODINGS, Answer, amount, answer_in, answer_of, read_body, unless_redirected
 from evalkit.judges.setup import Shape
 
@@ -473,7 +473,7 @@ class LiteLLMTransport:
 
     def entry(self) -> Mapping[str, Any]:
         """Return the model's entry in LiteLLM's price list."""
-        return {} if self._litellm is None else setup.entry(self._litellm.model_cost, self.config.model or "")
+        return {} if self._litellm is None else entry_of(self._litellm.model_cost, self.config.model or "")
 
     async def close(self) -> None:
         """Release LiteLLM's connections."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from evalkit.config import JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import error_mapping, setup
-from evalkit.judges.responses import Answer, bad_response, completion_of, priced
+from evalkit.judges.responses import Answer, check_logprobs, completion_of, priced
 from evalkit.judges.setup import FREE, LIMITS, LOCAL, Shape
 from evalkit.judges.smollm2 import COPIES
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
@@ -176,16 +176,9 @@ class ModelJudge:
         self._answered, self.rest = True, error_mapping.pause_from_headers(reply.headers)
         rung = shape.rung if request.answer is not None else "text"
         read = completion_of(reply.answer, rung=rung, latency=time.monotonic() - started)
-        self._check_logprobs(reply.answer)
+        if self.config.logprobs is True:
+            self._weighable = check_logprobs(reply.answer, weighable=self._weighable)
         return priced(read, 0.0 if self.free else reply.cost_usd, self.config.price)
-
-    def _check_logprobs(self, answer: Answer) -> None:
-        """Refuse an answer without usable log-probabilities from a judge that must, and can, return them."""
-        if self.config.logprobs is not True:
-            return
-        self._weighable = self._weighable or answer.logprobs is not None
-        if answer.broken_logprobs or (self._weighable and answer.content and answer.logprobs is None):
-            raise bad_response("judge.logprobs is true, but the answer has no usable log-probabilities")
 
     def _step(self, sent: Shape, request: JudgeRequest, error: CallError) -> bool:
         if self._shape != sent:  # another request changed it in the meantime

@@ -34,6 +34,12 @@ def price_list() -> Mapping[str, Any]:
     return {}
 
 
+def entry_of(prices: Mapping[str, Any], model: str) -> Mapping[str, Any]:
+    """Return a model's entry in LiteLLM's price list, by its name with or without the provider; empty if missing."""
+    listed: Mapping[str, Any] = prices.get(model) or prices.get(model.partition("/")[2]) or {}
+    return listed
+
+
 def batch_entry(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an entry of the price list with its batch prices as its prices; few have any."""
     names = ("input_cost_per_token", "output_cost_per_token")
@@ -50,8 +56,7 @@ def price_of(config: JudgeConfig, *, batch: bool = False) -> Price | None:
     model = config.model or ""
     if model.startswith(FREE):
         return Price(input=0, output=0)
-    listed = price_list().get(model) or price_list().get(model.partition("/")[2]) or {}
-    listed = batch_entry(listed) if batch else listed
+    listed = batch_entry(entry_of(price_list(), model)) if batch else entry_of(price_list(), model)
     reading, writing = listed.get("input_cost_per_token"), listed.get("output_cost_per_token")
     if config.api_base is not None or reading is None or writing is None:
         return None

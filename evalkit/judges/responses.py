@@ -82,7 +82,10 @@ def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
     message = _get(choice, "message")
     if message is None or isinstance(message, str | int | float) or _is_list(message):
         raise bad_response("the answer's first choice has no message")
-    content, reasoning = _content(_get(message, "content")), _reasoning(message)
+    content, reasoning = (
+        _content(_get(message, "content")),
+        _text(_get(message, "reasoning_content"), _get(message, "reasoning")),
+    )
     if split_thoughts and reasoning is None and content and (thought := _THOUGHT.match(content)):
         reasoning, content = thought.groups()
     calls = _get(message, "tool_calls")
@@ -103,10 +106,24 @@ def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
         cached=_count(_get(_get(usage, "prompt_tokens_details"), "cached_tokens")) or 0,
         tier=_name(_get(response, "service_tier")),
         reasoning=reasoning or None,
-        refusal=_refusal(message),
+        refusal=_text(
+            _get(message, "refusal") or None, _get(_get(message, "provider_specific_fields"), "refusal") or None
+        ),
         logprobs=logprobs,
         broken_logprobs=raw_logprobs is not None and bool(content) and not logprobs,
     )
+
+
+def check_logprobs(answer: Answer, *, weighable: bool) -> bool:
+    """Check the answer of a judge that must return log-probabilities; return whether it has returned any so far.
+
+    Raises:
+        CallError: If the answer has no usable ones, and the judge has returned some before.
+    """
+    weighable = weighable or answer.logprobs is not None
+    if answer.broken_logprobs or (weighable and answer.content and answer.logprobs is None):
+        raise bad_response("judge.logprobs is true, but the answer has no usable log-probabilities")
+    return weighable
 
 
 def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
@@ -209,18 +226,8 @@ def _arguments(call: object) -> str | None:
     return writable(arguments) if isinstance(arguments, str) and arguments else None
 
 
-def _reasoning(message: object) -> str | None:
-    for name in ("reasoning_content", "reasoning"):
-        if isinstance(text := _get(message, name), str):
-            return writable(text)
-    return None
-
-
-def _refusal(message: object) -> str | None:
-    for container in (message, _get(message, "provider_specific_fields")):
-        if isinstance(text := _get(container, "refusal"), str) and text:
-            return writable(text)
-    return None
+def _text(*values: object) -> str | None:
+    return next((writable(value) for value in values if isinstance(value, str)), None)
 
 
 def _name(value: object) -> str | None:

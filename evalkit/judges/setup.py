@@ -9,7 +9,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -65,7 +65,6 @@ async def check_reachable(api_base: str, *, judge: str) -> None:
         await writer.wait_closed()
 
 
-_OLLAMA = ("ollama", "ollama_chat")
 _TOKENS_PER_MESSAGE = 16  # markers that chat templates add to each message
 
 
@@ -185,9 +184,13 @@ def resolve_target(litellm: Any, config: JudgeConfig) -> Target:
             where="judge.model",
             remedy="write it as provider/model, for example openai/gpt-4o-mini",
         ) from error
-    address = config.api_base or base or _default_address(provider)
-    missing = _missing_keys(litellm, model)
-    settings = {"model": model, **_address_settings(config, missing)}
+    address, missing = config.api_base or base, _missing_keys(litellm, model)
+    if not address and provider in ("ollama", "ollama_chat"):
+        address = os.environ.get("OLLAMA_API_BASE", "http://localhost:11434")
+    settings = {"model": model}
+    if config.api_base is not None:
+        # Most self-hosted servers need no key, but OpenAI's client does not start without one.
+        settings |= {"api_base": config.api_base, **({"api_key": "none"} if missing else {})}
     return Target(model, name, provider, address, missing, settings)
 
 
@@ -221,13 +224,13 @@ def first_shape(litellm: Any, config: JudgeConfig, target: Target) -> Shape:
             functions=litellm.supports_function_calling(target.name, target.provider),
             supported=supported,
         )
-    return Shape(rung, _unsupported(config, target, supported))
-
-
-def entry(prices: Mapping[str, Any], model: str) -> Mapping[str, Any]:
-    """Return a model's entry in LiteLLM's price list, by its name with or without the provider; empty if missing."""
-    listed: Mapping[str, Any] = prices.get(model) or prices.get(model.partition("/")[2]) or {}
-    return listed
+    if config.logprobs is True and "logprobs" not in supported:
+        raise JudgeSetupError(
+            f"{target.model}: provider {target.provider} does not return log-probabilities",
+            where="judge.logprobs",
+            remedy="set judge.logprobs to false, or to fallback to use them only if the provider returns them",
+        )
+    return Shape(rung, frozenset(name for name in OPTIONAL if name not in supported))
 
 
 def ceiling(entry: Mapping[str, Any], config: JudgeConfig, request: JudgeRequest) -> float | None:
@@ -280,27 +283,6 @@ def hidden_setup_error(error: BaseException, model: str) -> JudgeSetupError | No
             )
         seen = seen.__cause__ or seen.__context__
     return None
-
-
-def _unsupported(config: JudgeConfig, target: Target, supported: Sequence[str]) -> frozenset[str]:
-    if config.logprobs is True and "logprobs" not in supported:
-        raise JudgeSetupError(
-            f"{target.model}: provider {target.provider} does not return log-probabilities",
-            where="judge.logprobs",
-            remedy="set judge.logprobs to false, or to fallback to use them only if the provider returns them",
-        )
-    return frozenset(name for name in OPTIONAL if name not in supported)
-
-
-def _default_address(provider: str) -> str | None:
-    return os.environ.get("OLLAMA_API_BASE", "http://localhost:11434") if provider in _OLLAMA else None
-
-
-def _address_settings(config: JudgeConfig, missing: Sequence[str]) -> dict[str, Any]:
-    if config.api_base is None:
-        return {}
-    # Most self-hosted servers need no key, but OpenAI's client does not start without one.
-    return {"api_base": config.api_base, **({"api_key": "none"} if missing else {})}
 
 
 def _missing_keys(litellm: Any, model: str) -> tuple[str, ...]:

@@ -51,11 +51,6 @@ def tighten(schema: Mapping[str, Any], *, string_limit: int | None, list_limit: 
     }
 
 
-def compact(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `schema` with llguidance's option to write the answer without spaces between tokens."""
-    return {**schema, "x-guidance": COMPACT}
-
-
 def _part(name: str, value: Any, string_limit: int | None, list_limit: int | None) -> Any:
     limits = {"string_limit": string_limit, "list_limit": list_limit}
     if name in ("properties", "$defs", "definitions") and isinstance(value, Mapping):
@@ -199,24 +194,12 @@ def _native(request: Mapping[str, Any]) -> dict[str, Any]:
     native = dict(request)
     limits = {name: native.pop(name, None) for name in ("string_limit", "list_limit")}
     fields = native.pop("answer_fields", None)
-    schema = _schema_of(native.pop("response_format", None))
-    if schema is not None and fields:
-        schema = only(schema, {*fields, *ALWAYS_WRITTEN})
-    if schema is not None:
-        native["grammar"] = _grammar(compact(tighten(schema, **limits)))
+    form = native.pop("response_format", None)
+    if form and form.get("type") != "text":
+        schema: Mapping[str, Any] = form.get("json_schema", {}).get("schema", {"type": "object"})
+        schema = only(schema, {*fields, *ALWAYS_WRITTEN}) if fields else schema
+        from xllamacpp import json_schema_to_grammar
+
+        # Not `response_format`: only a grammar keeps number bounds and the compact form.
+        native["grammar"] = json_schema_to_grammar({**tighten(schema, **limits), "x-guidance": COMPACT})
     return native
-
-
-def _schema_of(response_format: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    if not response_format or response_format.get("type") == "text":
-        return None
-    schema: Mapping[str, Any] = response_format.get("json_schema", {}).get("schema", {"type": "object"})
-    return schema
-
-
-def _grammar(schema: Mapping[str, Any]) -> str:
-    from xllamacpp import json_schema_to_grammar
-
-    # Not `response_format`: only a grammar keeps number bounds and the compact form.
-    grammar: str = json_schema_to_grammar(schema)
-    return grammar
