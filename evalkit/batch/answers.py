@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from evalkit.batch.files import RequestIndex
-from evalkit.batch.requests import BatchTarget, Outcome
+from evalkit.batch.requests import BatchTarget, Outcome, RequestIndex
 from evalkit.config import Price
 from evalkit.core.hashing import is_content_key
 from evalkit.engine.progress import Tally
@@ -86,11 +85,12 @@ def read_answers(paths: Iterable[Path], index: RequestIndex, store: Store) -> Re
         StoreError: If the store fails.
     """
     report = ReadReport()
+    longest = max(file.target.max_answer_bytes for _, file in index.files) + _AROUND
     weighable: set[int] = set()
     batch: list[StoredCompletion] = []
     size = 0
     for path in paths:
-        for place, line in _lines(path, _longest(index)):
+        for place, line in _lines(path, longest):
             try:
                 number, found = _read_line(line, index, weighable)
             except _FaultError as fault:
@@ -112,10 +112,6 @@ def _store(batch: list[StoredCompletion], store: Store, report: ReadReport) -> N
     report.stored += added
     report.known += len(batch) - added
     batch.clear()
-
-
-def _longest(index: RequestIndex) -> int:
-    return max(file.target.max_answer_bytes for _, file in index.files) + _AROUND
 
 
 def _lines(path: Path, longest: int) -> Iterator[tuple[str, bytes | None]]:

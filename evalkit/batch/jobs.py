@@ -11,7 +11,6 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from json import dumps
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,15 +19,19 @@ from typing import Any
 from uuid import uuid4
 
 from evalkit.batch.answers import read_answers
-from evalkit.batch.files import RequestFile, RequestIndex, index_of, write_round
 from evalkit.batch.requests import (
     AnsweredJudge,
     BatchRequest,
     BatchTarget,
     Outcome,
+    RequestFile,
+    RequestIndex,
     Round,
+    codec,
+    index_of,
     reason_against,
     record_round,
+    write_round,
 )
 from evalkit.config import RunConfig
 from evalkit.core.hashing import is_content_key
@@ -60,13 +63,6 @@ class PendingBatch:
     created: float
     reserved: float
     batch: str | None = None
-
-
-@cache
-def _codec() -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(PendingBatch).validator
 
 
 class BatchRun:
@@ -224,7 +220,7 @@ class BatchRun:
         """Yield each batch by its tag; one that was created without its id being stored is found by its tag."""
         for name, text in (await asyncio.to_thread(self._state.states, _NAMES)).items():
             try:
-                one: PendingBatch = _codec().validate_json(text)
+                one: PendingBatch = codec(PendingBatch).validate_json(text)
                 if not all(map(is_content_key, one.rungs)):
                     raise ValueError(name)
             except ValueError:

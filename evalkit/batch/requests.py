@@ -1,23 +1,33 @@
-"""Find the next round of a run's requests: judge with stored answers only, and record what would be sent."""
+"""The requests of the next round of a run, and their files.
+
+Judging with stored answers only records what would be sent; a round is written to files with an index next to them.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from glob import escape
+from itertools import chain, groupby
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from evalkit.config import RunConfig
+from evalkit.core.atomic_files import write_files
+from evalkit.core.hashing import is_content_key
 from evalkit.core.spool import Spool
 from evalkit.engine import JudgingResult, judge
-from evalkit.engine.requests import call_key
+from evalkit.engine.requests import call_key, steps_left
 from evalkit.engine.token_estimates import prompt_tokens
-from evalkit.errors import CallError
+from evalkit.errors import CallError, ConfigError
 from evalkit.judges import make_arbiter, make_judges, setup
 from evalkit.judges.model_judge import ModelJudge
 from evalkit.judges.pricing import batch_entry
-from evalkit.judges.setup import Shape
+from evalkit.judges.setup import RUNGS, Shape
 from evalkit.protocols import CompletionCache, Evaluator, Judge
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Rung
 
@@ -25,8 +35,21 @@ URL = "/v1/chat/completions"
 _SORTED_BY = 240
 """Characters of a prompt by which requests are sorted after their system message."""
 _UNLIMITED = {"budget_usd": None, "budget_calls": None, "retries": 0, "max_failure_rate": 1.0}
+INDEX = ".index.jsonl"
+_START = b'{"evalkit_batch"'
+MAX_REQUESTS, MAX_MEGABYTES = 50_000, 200
+"""The limits of a file of OpenAI's batch API."""
+
+
 Outcome: TypeAlias = CallError | Completion
-Record: TypeAlias = Callable[["RecordingJudge", JudgeRequest, Rung, Mapping[str, Any]], None]
+
+
+@cache
+def codec(kind: type) -> Any:
+    """Return the validator of a dataclass."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind).validator
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +129,11 @@ class Round:
         if key in self._keys:
             return
         self._keys.add(key)
-        line = _encoded(body if self.model is None else {**body, "model": self.model})
+        body = body if self.model is None else {**body, "model": self.model}
+        try:
+            line = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+        except UnicodeEncodeError:  # a text that UTF-8 cannot encode is escaped
+            line = json.dumps(body, separators=(",", ":")).encode()
         first, *rest = [message["content"] for message in request.messages]
         system = first if request.messages[0]["role"] == "system" else ""
         prompt = "\n".join(rest if system else [first, *rest])[:_SORTED_BY]
@@ -117,41 +144,20 @@ class Round:
         self.rounds = max(self.rounds, rounds)
 
 
-def _encoded(body: Mapping[str, Any]) -> bytes:
-    """Return a body as JSON in UTF-8; a text that UTF-8 cannot encode is escaped."""
-    try:
-        return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        return json.dumps(body, separators=(",", ":")).encode()
-
-
 class RecordingJudge(ModelJudge):
     """A judge that builds the body of each request as if to send it, and records it instead.
 
     Args:
         inner: The judge that would send the requests.
-        record: Called with this judge, the request, its rung and its body.
+        into: Where to record them.
+        later: The number of rounds that need the answers of these requests.
+        third_pass: Whether a third request may follow those of a pair.
     """
 
-    def __init__(self, inner: ModelJudge, record: Record) -> None:
+    def __init__(self, inner: ModelJudge, into: Round, later: int = 0, *, third_pass: bool = False) -> None:
         super().__init__(inner.config, inner.spec, inner.transport)
         self.concurrency = self.rpm = self.tpm = None
-        self._record = record
-
-    @property
-    def target(self) -> BatchTarget:
-        """The target of the requests; call `prepare` first."""
-        assert self._target is not None
-        config, price = self.config, self.config.price
-        return BatchTarget(
-            self.spec.model,
-            self._target.name,
-            self._target.provider,
-            config.api_base,
-            None if price is None else (price.input, price.output),
-            config.logprobs is True,
-            config.max_answer_bytes,
-        )
+        self._into, self._later, self._third_pass = into, later, third_pass
 
     def ceiling(self, request: JudgeRequest) -> float | None:
         """Return the most that a request of a batch can cost in USD; `None` if that is unknown."""
@@ -163,9 +169,22 @@ class RecordingJudge(ModelJudge):
         return target, shape
 
     async def _send(self, request: JudgeRequest, shape: Shape) -> Completion:
+        assert self._target is not None
         transport: Any = self.transport
+        config, price = self.config, self.config.price
+        target = BatchTarget(
+            self.spec.model,
+            self._target.name,
+            self._target.provider,
+            config.api_base,
+            None if price is None else (price.input, price.output),
+            config.logprobs is True,
+            config.max_answer_bytes,
+        )
         body = transport.body(self._target, self._call(request, shape))
-        self._record(self, request, shape.rung if request.answer is not None else "text", body)
+        rounds = self._later + 1 + steps_left(request) + (self._third_pass and not request.third)
+        rung = shape.rung if request.answer is not None else "text"
+        self._into.add(call_key(self.spec, request), target, rung, request, body, rounds, self.ceiling(request))
         raise _not_stored()
 
 
@@ -215,15 +234,11 @@ async def record_round(
     """
     third_pass = config.swap.policy == "both" and config.swap.resolve == "third_pass"
 
-    def record(by: RecordingJudge, request: JudgeRequest, rung: Rung, body: Mapping[str, Any]) -> None:
-        rounds = later + _turns(request) + (third_pass and not request.third)
-        into.add(call_key(by.spec, request), by.target, rung, request, body, rounds, by.ceiling(request))
-
     def recording(one: Judge) -> Judge:
         if (reason := reason_against(one)) is None:
             assert isinstance(one, ModelJudge)
             into.batched.add(one.spec.name)
-            return RecordingJudge(one, record)
+            return RecordingJudge(one, into, later, third_pass=third_pass)
         into.skipped[one.spec.name] = reason
         return AnsweredJudge(one.spec)
 
@@ -238,10 +253,6 @@ async def record_round(
     )
 
 
-def _turns(request: JudgeRequest) -> int:
-    return 1 if request.then is None else 1 + _turns(request.then)
-
-
 def reason_against(one: Judge) -> str | None:
     """Return why a judge cannot be batched; `None` if it can."""
     if getattr(one, "free", False):
@@ -249,3 +260,183 @@ def reason_against(one: Judge) -> str | None:
     if not isinstance(one, ModelJudge) or not hasattr(one.transport, "body"):
         return "its transport cannot write requests to a file"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFile:
+    """A file of requests to one model."""
+
+    name: str
+    target: BatchTarget
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    evalkit_batch: Literal[1]
+    store: str | None
+    files: tuple[RequestFile, ...]
+
+
+class RequestIndex:
+    """The requests that were written: the file and the rung of each content key.
+
+    Attributes:
+        files: The files of requests, with the folders they are in.
+        stores: The stores for which they were written.
+    """
+
+    def __init__(self) -> None:
+        self.files: list[tuple[Path, RequestFile]] = []
+        self.stores: set[str] = set()
+        self._keys: dict[bytes, tuple[int, Rung]] = {}
+
+    def load(self, path: Path, only: str | None = None) -> None:
+        """Add the requests in an index file, or only those of the file of requests named `only`.
+
+        A request that was written again counts for the index that is loaded last.
+
+        Raises:
+            ConfigError: If it is not an index.
+        """
+        try:
+            with path.open("rb") as lines:
+                header = codec(_Header).validate_json(next(lines, b""))
+                start = len(self.files)
+                self.files += [(path.parent, file) for file in header.files]
+                self.stores |= {header.store} if header.store is not None else set()
+                for line in lines:
+                    key, place, rung = json.loads(line)
+                    if not is_content_key(key) or place not in range(len(header.files)) or rung not in RUNGS:
+                        raise ValueError(line)
+                    if only in (None, header.files[place].name):
+                        self._keys[bytes.fromhex(key)] = start + place, rung
+        except OSError as error:
+            raise ConfigError(f"cannot be read ({error.strerror})", where=str(path)) from None
+        except (ValueError, TypeError, LookupError, RecursionError):
+            remedy = "restore the file, or write the requests again"
+            raise ConfigError("is not an index of `evalkit batch write`", where=str(path), remedy=remedy) from None
+
+    def add(self, file: RequestFile, rungs: Mapping[str, Rung]) -> None:
+        """Add the requests of a file, each with its rung."""
+        self._keys |= {bytes.fromhex(key): (len(self.files), rung) for key, rung in rungs.items()}
+        self.files.append((Path(), file))
+
+    def __contains__(self, key: str) -> bool:
+        return bytes.fromhex(key) in self._keys
+
+    def __getitem__(self, key: str) -> tuple[int, Rung]:
+        """Return the number of a key's file, and its rung; the key must be a content key."""
+        return self._keys[bytes.fromhex(key)]
+
+    def keys_of(self, files: set[int]) -> Iterator[tuple[str, int]]:
+        """Yield the content keys in these files, with the number of the file."""
+        return ((key.hex(), place) for key, (place, _) in self._keys.items() if place in files)
+
+
+def index_of(path: Path) -> Path:
+    """Return the index's path of a path that was given to `evalkit batch write`."""
+    return path.with_name(f"{path.stem}{INDEX}")
+
+
+def find_indexes(folders: Sequence[Path]) -> list[Path]:
+    """Return the index files in these folders, the newest last; other files of such a name are left out."""
+    found: dict[Path, Path] = {}
+    for path in (path for folder in folders for path in folder.glob(f"*{INDEX}")):
+        with suppress(OSError), path.open("rb") as file:
+            if file.read(len(_START)) == _START:
+                found[path.resolve()] = path
+    return sorted(found.values(), key=lambda one: (one.stat().st_mtime_ns, one))
+
+
+def load_named(requests: Path, index: RequestIndex) -> None:
+    """Add the requests that were written to a file, to all files of one round, or that an index file lists.
+
+    Raises:
+        ConfigError: If there is no index of this file.
+    """
+    if requests.name.endswith(INDEX):
+        index.load(requests)
+        return
+    stems = [requests.stem, requests.stem.rpartition("-")[0]]
+    for place, stem in enumerate(stems):
+        found = requests.with_name(f"{stem}{INDEX}")
+        if stem and found.is_file():
+            index.load(found, only=requests.name if place else None)
+            return
+    remedy = "name a file that `evalkit batch write` wrote, with its index next to it"
+    raise ConfigError("has no index", where=str(requests), remedy=remedy)
+
+
+def check_free(path: Path) -> None:
+    """Check that no file of another round is where a round would be written.
+
+    Raises:
+        ConfigError: If there is one.
+    """
+    taken = [path, index_of(path), *path.parent.glob(f"{escape(path.stem)}-*{path.suffix}")]
+    if found := next((one for one in taken if one.exists()), None):
+        remedy = "give another name: each round has its own files, and late answers need them"
+        raise ConfigError("exists already", where=str(found), remedy=remedy)
+
+
+def write_round(
+    path: Path,
+    found: Round,
+    *,
+    store: str | None,
+    max_requests: int = MAX_REQUESTS,
+    max_bytes: int = MAX_MEGABYTES * 10**6,
+) -> list[tuple[RequestFile, int]]:
+    """Write a round's requests, ordered by shared prefix, and their index; return the files with their sizes.
+
+    Each file has requests to one model. If there are several files, they are numbered: `requests-1.jsonl` and so on.
+
+    Args:
+        path: The file to write.
+        found: The requests.
+        store: The URL of the store for which they are written; `None` to not name it.
+        max_requests: The most requests in a file.
+        max_bytes: The largest file.
+
+    Raises:
+        ConfigError: If the files cannot be written, or one name of a model is set for several models.
+    """
+    order = sorted(found.requests, key=lambda one: (repr(one.target), one.prefix, one.key))
+    by_target = [list(group) for _, group in groupby(order, key=lambda one: one.target)]
+    if found.model is not None and len(by_target) > 1:
+        models = ", ".join(sorted(group[0].target.name for group in by_target))
+        raise ConfigError(f"names one model, and the requests are for {models}", where="--model")
+    parts = [part for group in by_target for part in _split(group, max_requests, max_bytes)]
+    names = [path.name] if len(parts) == 1 else [f"{path.stem}-{n}{path.suffix}" for n, _ in enumerate(parts, 1)]
+    files = [RequestFile(name, part[0].target, found.rounds) for name, part in zip(names, parts, strict=True)]
+    header = json.dumps(asdict(_Header(1, store, tuple(files)))).encode() + b"\n"
+    entries = (
+        b'["%b",%d,"%b"]\n' % (request.key.encode(), number, request.rung.encode())
+        for number, part in enumerate(parts)
+        for request in part
+    )
+    contents: dict[str, Iterator[bytes]] = {index_of(path).name: chain([header], entries)}
+    for name, part in zip(names, parts, strict=True):
+        contents[name] = (_line(request.key, found.lines[request.position]) for request in part)
+    try:
+        write_files(path.parent, contents)
+    except OSError as error:
+        raise ConfigError(f"cannot be written ({error.strerror})", where=str(path)) from None
+    return [(file, len(part)) for file, part in zip(files, parts, strict=True)]
+
+
+def _split(requests: Sequence[BatchRequest], max_requests: int, max_bytes: int) -> list[list[BatchRequest]]:
+    parts: list[list[BatchRequest]] = [[]]
+    size, envelope = 0, len(_line(requests[0].key, b""))
+    for request in requests:
+        if parts[-1] and (len(parts[-1]) == max_requests or size + envelope + request.size > max_bytes):
+            parts.append([])
+            size = 0
+        parts[-1].append(request)
+        size += envelope + request.size
+    return parts
+
+
+def _line(key: str, body: bytes) -> bytes:
+    return b'{"custom_id":"%b","method":"POST","url":"%b","body":%b}\n' % (key.encode(), URL.encode(), body)

@@ -12,8 +12,7 @@ from signal import SIGINT
 from evalkit.api import stream_cases
 from evalkit.audit import Rewriter, paraphrases, rewriting
 from evalkit.batch.answers import ReadReport, read_answers
-from evalkit.batch.files import RequestIndex, check_free, find_indexes, load_named, write_round
-from evalkit.batch.requests import Round, record_round
+from evalkit.batch.requests import RequestIndex, Round, check_free, find_indexes, load_named, record_round, write_round
 from evalkit.cli.arguments import UsageError, is_override
 from evalkit.cli.console import log, log_handler
 from evalkit.cli.parser import check_overrides

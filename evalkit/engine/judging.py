@@ -14,7 +14,7 @@ from evalkit.config import RunnerConfig
 from evalkit.engine.dispatch import RunStopped, Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
 from evalkit.engine.progress import JudgingResult, Progress, Tally
-from evalkit.engine.requests import CallGroup, JudgmentCollector, PlannedCall, PlannedCalls, call_key
+from evalkit.engine.requests import CallGroup, JudgmentCollector, PlannedCall, PlannedCalls, call_key, steps_left
 from evalkit.engine.shared_limits import SharedLimits
 from evalkit.errors import EvalkitError
 from evalkit.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
@@ -269,7 +269,11 @@ class _Run:
                 return replace(failed, error_kind=outcome.kind, keys=keys, earlier=earlier)
             keys, stored = (*keys, call.key), stored and is_stored
             read = self._read(call.request, outcome)
-            if not isinstance(read, Judgment) and not _may_follow(call.request, read):
+            # A request has fewer steps left than the one before it, or repeats the same step once.
+            if not isinstance(read, Judgment) and not (
+                (left := steps_left(read)) < (before := steps_left(call.request))
+                or (left == before and call.request.turn < read.turn <= MOST_TURNS)
+            ):
                 read = _blank(call.request, "unparseable", "unreadable, even when asked again")
             if isinstance(read, Judgment):
                 return replace(
@@ -305,16 +309,6 @@ class _Run:
         if self.observe is not None:
             total = self.calls.total
             self.observe(self.tally.progress(None if total is None else total + self.followed))
-
-
-def _may_follow(before: JudgeRequest, after: JudgeRequest) -> bool:
-    """Return whether a request may follow another: it has fewer steps left, or repeats the same step once."""
-    left_before, left_after = _steps_left(before), _steps_left(after)
-    return left_after < left_before or (left_after == left_before and before.turn < after.turn <= MOST_TURNS)
-
-
-def _steps_left(request: JudgeRequest) -> int:
-    return 0 if request.then is None else 1 + _steps_left(request.then)
 
 
 def _blank(request: JudgeRequest, status: Literal["failed", "unparseable"], error: str) -> Judgment:

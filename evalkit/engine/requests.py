@@ -64,6 +64,11 @@ def call_key(spec: JudgeSpec, request: JudgeRequest) -> str:
     )
 
 
+def steps_left(request: JudgeRequest) -> int:
+    """Return the number of requests that need the answer of this one, one after the other."""
+    return 0 if request.then is None else 1 + steps_left(request.then)
+
+
 _ENCODED: list[tuple[AnswerFormat | None, bytes]] = [(None, b"null")]
 
 

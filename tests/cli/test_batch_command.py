@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from evalkit.batch.requests import RecordingJudge
+from evalkit.batch.requests import RecordingJudge, Round
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError
 from evalkit.judges import make_judges
@@ -160,18 +160,19 @@ async def test_a_body_is_the_one_that_is_sent_online(provider: Provider, setting
     config = JudgeConfig(**{"model": "openai/fake", "api_base": provider.api_base, **settings})
     schema = {"type": "object", "properties": {"winner": {"enum": ["A", "B"]}}, "additionalProperties": False}
     request = JudgeRequest("c", (0, 1), (0, 1), ({"role": "user", "content": "?"},), AnswerFormat("x", schema), 2)
-    bodies: list[Any] = []
     [online] = make_judges(config, RunnerConfig())
     [inner] = make_judges(config, RunnerConfig())
     assert isinstance(inner, ModelJudge)
-    recording = RecordingJudge(inner, lambda *found: bodies.append(found[-1]))
+    recording = RecordingJudge(inner, round_ := Round())
     await online.complete(request)
     with pytest.raises(CallError, match="not_stored"):
         await recording.complete(request)
     await online.close()
     await recording.close()
     [sent] = provider.requests
-    assert bodies == [{name: value for name, value in sent.items() if name != "stream"}]
+    assert [json.loads(line) for line in round_.lines] == [
+        {name: value for name, value in sent.items() if name != "stream"}
+    ]
 
 
 def test_a_sweep_writes_shared_requests_once(call: Call, provider: Provider) -> None:
