@@ -127,7 +127,7 @@ def commands_page() -> str:
     )
     parts.append(STATUS.replace("\n", " "))
     for name, command in COMMANDS.items():
-        parser = command.parser(name)
+        parser = command.parser()
         parts += [f"## evalkit {name}", f"{_sentence(command.summary)}", *_arguments(parser)]
         for action, part in (subparsers(parser) or {}).items():
             parts += [f"### evalkit {name} {action}", str(part.description), *_arguments(part)]

@@ -34,7 +34,7 @@ def _for_hydra(typed: Sequence[str]) -> list[str] | None:
     command, *rest = typed
     if command not in COMMANDS:
         return None
-    parser = COMMANDS[command].parser(command)
+    parser = COMMANDS[command].parser()
     actions: Iterable[str] | None = None
     if (commands := subparsers(parser)) is not None:
         actions = commands

@@ -31,7 +31,7 @@ def test_each_command_says_how_it_is_called(command: str, call: Call) -> None:
 
 def test_every_argument_and_option_of_a_command_has_a_meaning() -> None:
     for name, command in COMMANDS.items():
-        parser = command.parser(name)
+        parser = command.parser()
         for one in (parser, *(subparsers(parser) or {}).values()):
             assert all(action.help or action.dest == "action" for action in one._actions), name
 
