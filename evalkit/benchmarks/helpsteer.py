@@ -21,9 +21,9 @@ from evalkit.benchmarks.benchmark import (
 )
 from evalkit.benchmarks.scoring_rules import View, by_dimension
 from evalkit.core.translation import gettext
-from evalkit.datasets.conversations import conversation_text
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
+from evalkit.datasets.text import conversation_text
 from evalkit.scoring.columns.cases import NONE, TIE
 from evalkit.scoring.columns.verdicts import ScoreColumns
 from evalkit.scoring.metrics.correlation import pearson_r

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.datasets.compression import inner_suffix, open_bytes, reading
-from evalkit.datasets.conversations import conversation_text, is_conversation
 from evalkit.datasets.formats import reader_for
+from evalkit.datasets.text import conversation_text, is_conversation
 from evalkit.errors import DatasetError
 from evalkit.runs.spreadsheet import unescaped
 

@@ -311,8 +311,7 @@ def label(arguments: Namespace) -> int:
         return _send(result, arguments, overrides)
     source = file if file is not None else arguments.source
     _config(result, overrides)  # report an invalid override before labels are read
-    from evalkit.interop.label_files import read_labels
-    from evalkit.interop.labeling import class_reader
+    from evalkit.interop.labeling import class_reader, read_labels
 
     omitted: Counter[str] = Counter()
     if source != MLFLOW and result.config.probe.rewriter is not None:

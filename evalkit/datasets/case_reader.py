@@ -9,8 +9,7 @@ from typing import Any
 from evalkit.config import CHECKLIST, SCORED_MODES, DatasetConfig
 from evalkit.core.checklists import ChecklistError, read_items
 from evalkit.core.classes import Classes
-from evalkit.datasets.expressions import RowFault
-from evalkit.datasets.field_mapping import ABSENT, Columns, Getter, Layout, plain, plain_row
+from evalkit.datasets.field_mapping import Columns, Getter, Layout, RowFault, plain, plain_row
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
 from evalkit.datasets.labels import (
@@ -24,7 +23,7 @@ from evalkit.datasets.labels import (
     read_people,
     response_annotations,
 )
-from evalkit.datasets.text import SkippedRow, Tally, Texts
+from evalkit.datasets.text import ABSENT, SkippedRow, Tally, Texts
 from evalkit.errors import DatasetError, did_you_mean
 from evalkit.types import Annotation, Case, ChecklistItem, Response, Winner
 

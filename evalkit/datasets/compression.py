@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import zlib
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final
 
+from evalkit.core.optional import optional
 from evalkit.errors import DatasetError
 
 SUFFIXES: Final = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2", ".xz": "xz"}
@@ -49,36 +51,14 @@ def bare_name(path: Path) -> str:
 def open_bytes(path: Path) -> IO[bytes]:
     """Open a file for reading its uncompressed bytes."""
     compression = compression_of(path)
-    opened: IO[bytes] = path.open("rb") if compression is None else _OPEN[compression](path)
+    if compression is None:
+        return path.open("rb")
+    if compression == "zstd":
+        stream: Any = optional("pyarrow", str(path), "zstd").input_stream(str(path), compression="zstd")
+        return io.BufferedReader(stream, 2**20)
+    library: Any = import_module({"xz": "lzma"}.get(compression, compression))
+    opened: IO[bytes] = library.open(path, "rb")
     return opened
-
-
-def _gzip(path: Path) -> Any:
-    import gzip
-
-    return gzip.open(path, "rb")
-
-
-def _bz2(path: Path) -> IO[bytes]:
-    import bz2
-
-    return bz2.open(path, "rb")
-
-
-def _xz(path: Path) -> IO[bytes]:
-    import lzma
-
-    return lzma.open(path, "rb")
-
-
-def _zstd(path: Path) -> IO[bytes]:
-    from evalkit.datasets.formats import arrow
-
-    stream: Any = arrow("pyarrow", path, "zstd").input_stream(str(path), compression="zstd")
-    return io.BufferedReader(stream, 2**20)
-
-
-_OPEN: Final[dict[str, Callable[[Path], Any]]] = {"gzip": _gzip, "bz2": _bz2, "xz": _xz, "zstd": _zstd}
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from evalkit.core.optional import optional
 from evalkit.datasets.compression import compression_of, decoded, inner_suffix, open_lines, open_texts
 from evalkit.errors import ConfigError, DatasetError, EvalkitError, PluginError, did_you_mean
 from evalkit.plugins import DATASETS, construct, entry_points_in, find, is_offered
@@ -148,21 +149,9 @@ _BUFFER = 2**20
 _FILE_MARK = b"ARROW1"
 
 
-def arrow(module: str, path: Path | str, what: str) -> Any:
-    """Return pyarrow, or a module of it.
-
-    Raises:
-        ConfigError: If it is not installed; names the feature `what` that needs it.
-    """
-    try:
-        return import_module(module)
-    except ImportError:
-        raise ConfigError(f"{what} needs pyarrow", where=str(path), remedy="install it: pip install pyarrow") from None
-
-
 def read_parquet(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a Parquet file, row group by row group."""
-    parquet = arrow("pyarrow.parquet", path, "parquet")
+    parquet = optional("pyarrow.parquet", str(path), "parquet")
     with _errors_in_one_line(path, "a parquet"), parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
         yield from placed(_batches(file), str(path))
 
@@ -184,7 +173,7 @@ def _released(batches: Iterable[Any]) -> Iterator[Any]:
 
 def read_arrow(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield the rows of an Arrow file (Feather 2 is one) or stream."""
-    ipc = arrow("pyarrow.ipc", path, "arrow")
+    ipc = optional("pyarrow.ipc", str(path), "arrow")
     with _errors_in_one_line(path, "an arrow"), path.open("rb") as begin:
         is_file = begin.read(len(_FILE_MARK)) == _FILE_MARK
         begin.seek(0)

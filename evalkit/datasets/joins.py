@@ -8,12 +8,11 @@ from typing import Any
 
 from evalkit.config import JoinConfig
 from evalkit.datasets.compression import bare_name
-from evalkit.datasets.expressions import RowFault, missing_column_error
-from evalkit.datasets.field_mapping import ABSENT, Getter, getter
+from evalkit.datasets.field_mapping import Getter, RowFault, getter, missing_column_error
 from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.datasets.sources import file_source, find_files
-from evalkit.datasets.text import Tally
+from evalkit.datasets.text import ABSENT, Tally
 from evalkit.errors import DatasetError
 
 Key = tuple[str, ...]

@@ -22,9 +22,8 @@ from evalkit.datasets.formats import RECORDED, Row
 from evalkit.datasets.joins import build_joins, join_rows
 from evalkit.datasets.labels import has_label, unlabeled_note
 from evalkit.datasets.named import recognize_benchmark
-from evalkit.datasets.sampling import Choice
+from evalkit.datasets.sampling import Choice, Division
 from evalkit.datasets.sources import Fetch, Source, open_source
-from evalkit.datasets.splits import Division
 from evalkit.datasets.text import Tally
 from evalkit.errors import DatasetError
 from evalkit.plugins import find_benchmark

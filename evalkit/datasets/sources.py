@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from glob import has_magic
-from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from evalkit.config import DatasetConfig
 from evalkit.core.display import relative
+from evalkit.core.optional import optional
 from evalkit.core.resources import DISTRIBUTION
 from evalkit.datasets.compression import reading
 from evalkit.datasets.formats import Reader, Row, is_readable, placed, reader_for
@@ -181,11 +181,8 @@ def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[tuple[
 
 def _loaded(config: DatasetConfig, base: Path | None) -> Any:
     named = str(config.path)
-    try:
-        library = import_module("datasets")
-    except ImportError:
-        remedy = f"install it: pip install '{DISTRIBUTION}[hf]'"
-        raise ConfigError("format hf needs the library datasets", where="dataset.format", remedy=remedy) from None
+    extra = f"'{DISTRIBUTION}[hf]'"
+    library = optional("datasets", "dataset.format", "format hf", library="the library datasets", install=extra)
     folder = next((place for place in _places(named, base) if place.is_dir()), None)
     try:
         library.disable_progress_bars()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
-from importlib import import_module
 from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.errors import ConfigError
+from evalkit.core.optional import optional
 from evalkit.runs.records import encode_line
 from evalkit.types import Judgment
+
+_WHERE: Final = "runner.judgments=parquet"
 
 ROWS: Final = 4096
 LINE: Final = "line"
@@ -33,7 +34,7 @@ def encode_judgments(judgments: Iterable[Judgment]) -> Iterator[bytes]:
     Raises:
         ConfigError: If pyarrow is not installed.
     """
-    arrow, parquet = _arrow("pyarrow"), _arrow("pyarrow.parquet")
+    arrow, parquet = (optional(name, _WHERE) for name in ("pyarrow", "pyarrow.parquet"))
     kinds = [(name, getattr(arrow, _TYPES.get(name, "string"))()) for name in _FIELDS]
     schema = arrow.schema([*kinds, (LINE, arrow.string())])
     sink, rest = _Sink(), iter(judgments)
@@ -52,7 +53,7 @@ def read_rows(path: Path) -> Iterator[Any]:
         OSError: If the file cannot be read.
         ValueError: If it is damaged.
     """
-    with _arrow("pyarrow.parquet").ParquetFile(path) as file:
+    with optional("pyarrow.parquet", _WHERE).ParquetFile(path) as file:
         for batch in file.iter_batches(ROWS):
             for row in batch.to_pylist():
                 line = row.pop(LINE, None)
@@ -78,14 +79,6 @@ def _json(value: Any) -> str:
 
 def _value(name: str, cell: Any) -> Any:
     return cell if name in _TYPES else json.loads(cell)
-
-
-def _arrow(module: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError:
-        remedy = "install it: pip install pyarrow"
-        raise ConfigError("needs pyarrow", where="runner.judgments=parquet", remedy=remedy) from None
 
 
 class _Sink:

@@ -14,7 +14,7 @@ from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, Reco
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.interop.import_file import importer
 from evalkit.interop.importers.openai_batch import texts_of
-from evalkit.interop.label_files import read_labels
+from evalkit.interop.labeling import read_labels
 from evalkit.interop.to_cases import complete_only, to_cases
 from evalkit.types import Case, Judgment, Response
 

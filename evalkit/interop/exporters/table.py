@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-from importlib import import_module
 from typing import Any
 
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
-from evalkit.errors import ConfigError
+from evalkit.core.optional import optional
 from evalkit.results import RunResult
 from evalkit.runs.spreadsheet import as_csv
 from evalkit.types import Case, Judgment, Verdict
@@ -105,10 +104,7 @@ def as_parquet(rows: list[Row]) -> bytes:
     Raises:
         ConfigError: If pyarrow is not installed.
     """
-    try:
-        arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError:
-        raise ConfigError("needs pyarrow", where="--to parquet", remedy="install it: pip install pyarrow") from None
+    arrow, parquet = (optional(name, "--to parquet") for name in ("pyarrow", "pyarrow.parquet"))
     columns = {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else {})}
     buffer = io.BytesIO()
     parquet.write_table(arrow.table(columns), buffer)

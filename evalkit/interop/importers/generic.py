@@ -20,10 +20,10 @@ from evalkit.benchmarks.records import (
     missing_record,
     parse_winner,
 )
-from evalkit.datasets.expressions import RowFault
-from evalkit.datasets.field_mapping import ABSENT, column_value, plain_row
+from evalkit.datasets.field_mapping import RowFault, column_value, plain_row
 from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
+from evalkit.datasets.text import ABSENT
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.types import Winner
 
