@@ -16,7 +16,8 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-from evalkit.scoring.catalog import full_catalog
+from evalkit.scoring.catalog import HEADINGS, full_catalog
+from evalkit.scoring.catalog.notes import NOTES
 
 FUNCTIONS = ("gettext", "ngettext", "pgettext")
 NO_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # the same file from the same texts
@@ -35,13 +36,15 @@ msgstr ""
 
 
 def template() -> Catalog:
-    """Return every text: those in the code, and the titles of metrics."""
+    """Return every text: those in the code, and the notes, headings and titles of metrics."""
     found = Catalog(project="evalkit")
     for path in sorted((ROOT / "evalkit").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS:
                 texts = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
                 _add(found, node.func.id, texts)
+    for text in (*NOTES, *HEADINGS.values()):
+        found.add(text.message)
     for row in full_catalog().rows:
         found.add(row.title)
     return found

@@ -24,8 +24,7 @@ from evalkit.report.page_budget import CaseData, PageBudget, select_cases
 from evalkit.report.page_text import FLAGS, PAGE, SCRIPT, TOKENS
 from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
-from evalkit.scoring.catalog import JUDGE_COLUMNS
-from evalkit.scoring.catalog.groups import heading
+from evalkit.scoring.catalog import JUDGE_COLUMNS, heading
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
 

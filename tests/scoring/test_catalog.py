@@ -20,6 +20,7 @@ from evalkit.results import RunResult
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import (
     CATALOG,
+    HEADINGS,
     JUDGE_COLUMNS,
     LEADERBOARD_COLUMNS,
     RANKED_BY,
@@ -28,9 +29,9 @@ from evalkit.scoring.catalog import (
     MetricSpec,
     catalog_of,
     full_catalog,
+    heading,
 )
 from evalkit.scoring.catalog.availability import SETTINGS, available_names, is_available
-from evalkit.scoring.catalog.groups import HEADINGS, heading
 from evalkit.scoring.catalog.spec import BOTH, EVERY
 from evalkit.types import Case, Metric
 

@@ -1,26 +1,37 @@
-"""The metric catalog: name, title, definition, direction and order of every metric.
+"""The metric catalog: name, title, definition, direction and order of every metric, from metrics.toml.
 
 Tables, report titles, gates, summaries, leaderboards and docs/reference/metrics.md derive from it. To add a metric,
-write the function that computes it and one row here; the rows of a benchmark are in its own module.
+write the function that computes it and one row there; the rows of a benchmark are in its own module.
 """
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Final
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final
 
+from evalkit.core.translation import Text, gettext
 from evalkit.plugins import benchmark_named, find_benchmark, own_benchmarks
 from evalkit.protocols import Benchmark
-from evalkit.scoring.catalog.checklist_rows import CHECKLIST_ROWS
-from evalkit.scoring.catalog.class_rows import CLASS_ROWS
-from evalkit.scoring.catalog.decision_rows import DECISION_ROWS
-from evalkit.scoring.catalog.diagnostic_rows import DIAGNOSTIC_ROWS
-from evalkit.scoring.catalog.spec import Catalog, Match, MetricSpec
-from evalkit.scoring.catalog.verdict_rows import VERDICT_ROWS
+from evalkit.scoring.catalog.spec import (
+    CHECKLISTS,
+    CLASSES,
+    EVERY,
+    PAIRS,
+    POINTWISE,
+    SCORES,
+    Catalog,
+    Match,
+    MetricSpec,
+)
 
 __all__ = [
     "CATALOG",
+    "HEADINGS",
     "JUDGE_COLUMNS",
     "LEADERBOARD_COLUMNS",
     "RANKED_BY",
@@ -31,6 +42,7 @@ __all__ = [
     "benchmark_title",
     "catalog_of",
     "full_catalog",
+    "heading",
 ]
 
 
@@ -50,10 +62,31 @@ def _catalog_of_group(group: str) -> Catalog | None:
     return None if benchmark is None else _catalog(_rows_of(benchmark))
 
 
+_TABLE: Final = tomllib.loads((Path(__file__).parent / "metrics.toml").read_text("utf-8"))
+_MODES: Final = {
+    "pairs": PAIRS,
+    "scores": SCORES,
+    "pointwise": POINTWISE,
+    "checklists": CHECKLISTS,
+    "classes": CLASSES,
+    "every": EVERY,
+}
+
+
+def _row(name: str, entry: Mapping[str, Any]) -> MetricSpec:
+    """Return an entry of metrics.toml as a row; what it leaves out has the defaults of `MetricSpec`."""
+    known = dict(entry)
+    if (modes := known.get("modes")) is not None:
+        known["modes"] = _MODES[modes] if isinstance(modes, str) else tuple(modes)
+    if "interval" in known:
+        known["interval"] = _TABLE["intervals"][known["interval"]]
+    if (ends := known.pop("range", None)) is not None:
+        known["low"], known["high"] = (float(end) if isfinite(end) else None for end in ends)
+    return MetricSpec(name, **known)
+
+
 _catalog = cache(Catalog)
-CATALOG: Final = Catalog(
-    (*CLASS_ROWS, *VERDICT_ROWS, *CHECKLIST_ROWS, *DIAGNOSTIC_ROWS, *DECISION_ROWS), _catalog_of_group
-)
+CATALOG: Final = Catalog((_row(name, entry) for name, entry in _TABLE["metrics"].items()), _catalog_of_group)
 """Every metric: rows of those that do not need a benchmark; a benchmark's are found by name, and come first."""
 
 
@@ -72,63 +105,21 @@ def full_catalog() -> Catalog:
     return Catalog((*(row for benchmark in own_benchmarks().values() for row in _rows_of(benchmark)), *CATALOG.rows))
 
 
-RANKED_BY: Final = ("agreement/accuracy", "agreement/spearman", "checklist/accuracy", "position/consistency")
-"""Metrics that rank the jobs of a sweep: the first that every job has, otherwise the first that any has."""
-TESTED: Final = (
-    "agreement/accuracy",
-    "agreement/error",
-    "agreement/spearman",
-    "checklist/accuracy",
-    "position/consistency",
-    "score/mean",
-    "tie_rate",
-)
-"""Metrics that compared runs are tested in by default: the first that every run has."""
-LEADERBOARD_COLUMNS: Final = (
-    "agreement/accuracy",
-    "agreement/accuracy_per_order",
-    "agreement/accuracy_decided",
-    "agreement/accuracy_both_orders",
-    "agreement/kappa",
-    "class/balanced_accuracy",
-    "class/tpr",
-    "class/tnr",
-    "class/macro_f1",
-    "class/abstained",
-    "agreement/spearman",
-    "checklist/accuracy",
-    "checklist/kappa",
-    "checklist/met_rate",
-    "position/consistency",
-    "position/first_rate",
-    "length/longer_rate",
-    "length/slope_at_label",
-    "tie_rate",
-    "conflict/ratio",
-    "between/contradiction",
-    "cost/per_case",
-    "latency/per_case",
-)
-"""The metrics of a leaderboard, in order; those that no job has are omitted."""
-MAIN_COLUMNS: Final = (
-    "agreement/accuracy",
-    "class/balanced_accuracy",
-    "agreement/spearman",
-    "checklist/accuracy",
-    "position/first_rate",
-    "tie_rate",
-    "length/longer_rate",
-    "cost/per_case",
-    "agreement/accuracy_decided",
-)
-"""The metrics of a leaderboard that come first where there is no room for all."""
-JUDGE_COLUMNS: Final = (
-    "agreement/accuracy",
-    "agreement/kappa",
-    "class/balanced_accuracy",
-    "agreement/spearman",
-    "checklist/accuracy",
-    "tie_rate",
-    "position/consistency",
-)
-"""The metrics of the table of a panel's judges, in order."""
+_COLUMNS: Final[Mapping[str, Sequence[str]]] = {name: tuple(names) for name, names in _TABLE["columns"].items()}
+RANKED_BY: Final = _COLUMNS["ranked_by"]
+TESTED: Final = _COLUMNS["tested"]
+LEADERBOARD_COLUMNS: Final = _COLUMNS["leaderboard_columns"]
+MAIN_COLUMNS: Final = _COLUMNS["main_columns"]
+JUDGE_COLUMNS: Final = _COLUMNS["judge_columns"]
+HEADINGS: Final = {group: Text(text) for group, text in _TABLE["headings"].items()}
+"""The heading of each group of the catalog; groups that are read together share one."""
+
+
+def heading(name: str) -> Text | str:
+    """Return the heading above a metric: its group's, its benchmark's, or the judge's of a panel."""
+    found = CATALOG.find(name)
+    if found is not None and found.judge is not None:
+        return found.judge
+    if found is not None and found.spec.benchmark:
+        return found.spec.benchmark
+    return HEADINGS.get(name.partition("/")[0], gettext("Other metrics"))

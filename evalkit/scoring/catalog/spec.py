@@ -24,7 +24,6 @@ CLASSES: Final = ("classes",)
 EVERY: Final = (*BOTH, *CLASSES)
 
 BOOTSTRAP: Final = "cluster bootstrap percentiles"
-PROFILE: Final = "profile penalized likelihood; where clusters have several rows, also cluster bootstrap percentiles"
 NO_INTERVAL: Final = "none"
 
 
