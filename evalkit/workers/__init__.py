@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from importlib import import_module
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Any, TypeAlias
@@ -33,18 +34,6 @@ from evalkit.plugins import allowing_code, code_allowed
 from evalkit.results import Calls
 from evalkit.store import is_local, store_location, store_url
 from evalkit.types import Case
-
-__all__ = [
-    "Lost",
-    "NoWorkers",
-    "Pool",
-    "Shard",
-    "ShardReport",
-    "ShardTask",
-    "add_spent",
-    "check_budget",
-    "judge_in_workers",
-]
 
 Work: TypeAlias = Callable[[RunConfig, "Shard", Callable[[Progress], None]], JudgingResult]
 WORKER_KINDS = ("slurm", "ray")
@@ -231,13 +220,19 @@ def judge_in_workers(
             the others have answered is stored.
         Signaled: on Ctrl-C, once every worker has stopped.
     """
-    _check(config)
+    if (mode := config.store.mode) != "read_write":
+        what, where = f"workers share the store, but store.mode is {mode}", f"runner.kind={config.runner.kind}"
+        raise ConfigError(what, where=where, remedy="use read_write")
+    check_budget(config)
     pool = _pool(config, folder)
     begun = time.monotonic()
     show = observe or (lambda _: None)
-    online = _for_workers(config)
-    count = config.runner.workers
-    store = store_location(store_url(config.store.url))
+    count, url = config.runner.workers, store_url(config.store.url)
+    runner = config.runner.model_copy(update={"kind": "online", "options": {}})
+    online = config.model_copy(update={"runner": runner})
+    if secret_in(url) is None:  # workers get the store's URL, unless it has a password
+        online = online.model_copy(update={"store": config.store.model_copy(update={"url": url})})
+    store = store_location(url)
     shards = [Shard(n, count) for n in range(1, count + 1)]
     open_tasks = {shard: ShardTask(work, online, shard, store=store) for shard in shards}
     attempts, reports = dict.fromkeys(open_tasks, 1), list[ShardReport]()
@@ -252,18 +247,22 @@ def judge_in_workers(
                 for shard, end in pool.poll(POLL_SECONDS):
                     if isinstance(end, ShardReport) and end.error == STOPPED:  # by somebody else
                         end = Lost(f"on {end.host}: it was stopped")
-                    if isinstance(end, ShardReport) and end.error is None:
+                    if isinstance(end, ShardReport):
+                        if end.error is not None:
+                            raise WorkerError(f"shard {shard} on {end.host}: {end.error}", end.status)
                         reports.append(end)
                         del open_tasks[shard]
-                    elif isinstance(end, ShardReport):
-                        raise WorkerError(f"shard {shard} on {end.host}: {end.error}", end.status)
                     elif attempts[shard] == ATTEMPTS:
                         what = f"shard {shard}: its worker died {ATTEMPTS} times ({end}); run again to continue"
                         raise WorkerError(what, int(ExitStatus.WRONG))
                     else:
                         attempts[shard] += 1
                         pool.start(open_tasks[shard])
-                show(_combined([*pool.progress()], count, time.monotonic() - begun))
+                parts = [*pool.progress()]
+                combined = reduce(add, parts, Progress())
+                # The total is known once every shard has told its own.
+                total = combined.total if len(parts) == count else None
+                show(replace(combined, elapsed=time.monotonic() - begun, total=total))
         except (KeyboardInterrupt, EvalkitError, NoWorkers) as stop:
             answers = _stop(pool, stored, signals)
             if isinstance(stop, KeyboardInterrupt):
@@ -276,15 +275,6 @@ def judge_in_workers(
         finally:
             pool.close()
     return reports, time.monotonic() - begun
-
-
-def _for_workers(config: RunConfig) -> RunConfig:
-    """Return the config that workers get: it names the store, unless its URL has a password."""
-    url = store_url(config.store.url)
-    store = config.store.model_copy(update={"url": url}) if secret_in(url) is None else config.store
-    return config.model_copy(
-        update={"runner": config.runner.model_copy(update={"kind": "online", "options": {}}), "store": store}
-    )
 
 
 def _stop(pool: Pool, stored: Callable[[], int] | None, signals: Sequence[int]) -> int:
@@ -313,19 +303,6 @@ def add_spent(judged: JudgingResult, reports: Sequence[ShardReport], seconds: fl
     return replace(judged, spend=spend, sending=judged.sending + (seconds if sent else 0.0))
 
 
-def _combined(parts: Sequence[Progress], count: int, elapsed: float) -> Progress:
-    """Return where all shards stand together; the total is known once every shard has told its own."""
-    combined = reduce(add, parts, Progress())
-    return replace(combined, elapsed=elapsed, total=combined.total if len(parts) == count else None)
-
-
-def _check(config: RunConfig) -> None:
-    mode, where = config.store.mode, f"runner.kind={config.runner.kind}"
-    if mode != "read_write":
-        raise ConfigError(f"workers share the store, but store.mode is {mode}", where=where, remedy="use read_write")
-    check_budget(config)
-
-
 def check_budget(config: RunConfig) -> None:
     """Refuse a budget that workers do not share.
 
@@ -345,27 +322,18 @@ def _pool(config: RunConfig, folder: Path) -> Pool:
     Raises:
         ConfigError: if its package is not installed, or it cannot be used.
     """
-    kind, given = config.runner.kind, (config.runner.workers, config.runner.options, folder)
+    kind, runner = config.runner.kind, config.runner
     try:
-        if kind == "ray":
-            from evalkit.workers.ray_pool import RayPool
-
-            engine: Callable[..., Pool] = RayPool
-        else:
-            from evalkit.workers.slurm_pool import SlurmPool
-
-            engine = SlurmPool
+        module = import_module(f"evalkit.workers.{kind}_pool")
     except ImportError as error:
         remedy = f"run pip install 'evalkit-judge[{kind}]'"
         raise ConfigError(f"needs a package that is not installed ({error})", where="runner", remedy=remedy) from None
-    return engine(*given, shared=lambda: _check_shared(config))
 
+    def check_shared() -> None:
+        if is_local(store_url(config.store.url)):
+            remedy = "use a PostgreSQL store: store.url=postgresql://user@host/database"
+            what = "workers on several machines cannot share an SQLite file"
+            raise ConfigError(what, where="store.url", remedy=remedy)
 
-def _check_shared(config: RunConfig) -> None:
-    """Refuse a store in a local file for workers on several machines."""
-    if is_local(store_url(config.store.url)):
-        raise ConfigError(
-            "workers on several machines cannot share an SQLite file",
-            where="store.url",
-            remedy="use a PostgreSQL store: store.url=postgresql://user@host/database",
-        )
+    pool: Pool = module.ENGINE(runner.workers, runner.options, folder, check_shared)
+    return pool

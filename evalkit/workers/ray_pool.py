@@ -45,7 +45,12 @@ class ShardActor:
     def judge(self, task: ShardTask) -> ShardReport:
         """Judge a shard."""
         self._progress = None
-        return task(self._observe, self._told)
+
+        def observe(progress: Progress) -> None:
+            self._progress = progress
+
+        # One whose node is lost stops at once.
+        return task(observe, lambda: self._stops if os.getppid() == self._parent else 2)
 
     def progress(self) -> Progress | None:
         """Return where the present shard stands."""
@@ -54,13 +59,6 @@ class ShardActor:
     def stop(self) -> None:
         """Stop once calls in flight have finished; the second time, at once."""
         self._stops += 1
-
-    def _told(self) -> int:
-        """Return how often the actor was told to stop; one whose node is lost does so at once."""
-        return self._stops if os.getppid() == self._parent else 2
-
-    def _observe(self, progress: Progress) -> None:
-        self._progress = progress
 
 
 class RayPool(Pool):
@@ -120,7 +118,8 @@ class RayPool(Pool):
                 text = " ".join(str(error).split())[:200]
                 end = Lost(f"on {self._hosts.get(actor, 'a host that Ray did not reach')}: {text}")
                 if shard is not None:  # at most as often as shards are started again
-                    self._replace(actor)
+                    self._actors[self._actors.index(actor)] = new = self._start()
+                    self._actor[new.host.remote()] = new
             if shard is not None:
                 yield shard, end
             elif isinstance(end, str):
@@ -137,11 +136,6 @@ class RayPool(Pool):
             self.running.clear()  # nobody is there to be told to stop
             self._actor.clear()
             raise NoWorkers(f"Ray has no node left, and none joined in {_NODE_SECONDS:g} s")
-
-    def _replace(self, dead: Any) -> None:
-        actor = self._start()
-        self._actors[self._actors.index(dead)] = actor
-        self._actor[actor.host.remote()] = actor
 
     def progress(self) -> Iterable[Progress]:
         """Return where each shard that was ever started stands, as far as it has said."""
@@ -168,6 +162,9 @@ class RayPool(Pool):
             ray.kill(actor)
 
 
+ENGINE = RayPool
+
+
 def connect(count: int, cluster: Mapping[str, Any], *, show: bool = False) -> None:
     """Connect to the cluster that is named, that of `RAY_ADDRESS`, or one on this machine, unless it is done.
 
@@ -181,24 +178,18 @@ def connect(count: int, cluster: Mapping[str, Any], *, show: bool = False) -> No
     """
     if ray.is_initialized():
         return
-    _check_reachable(str(cluster.get("address") or os.environ.get("RAY_ADDRESS") or ""))
+    address = str(cluster.get("address") or os.environ.get("RAY_ADDRESS") or "")
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_REACHABLE_SECONDS).close()
+        except (OSError, OverflowError):
+            remedy = "start one there with `ray start --head`, or correct the address"
+            raise ConfigError(f"no cluster answers at {address}", where="Ray", remedy=remedy) from None
     quiet = {"log_to_driver": show, "configure_logging": False, "logging_level": "ERROR"}
-    local: dict[str, Any] = (
-        {} if cluster.get("address") or os.environ.get("RAY_ADDRESS") else {"include_dashboard": False}
-    )
-    if local:  # workers wait for answers, so there may be more than processors
-        local["num_cpus"] = max(count, os.cpu_count() or 1)
+    local: dict[str, Any] = {}
+    if not address:  # workers wait for answers, so there may be more than processors
+        local = {"include_dashboard": False, "num_cpus": max(count, os.cpu_count() or 1)}
     before = signal.getsignal(signal.SIGTERM)
     ray.init(**quiet, **local, **cluster)
     signal.signal(signal.SIGTERM, before)  # Ray's own would exit without a word
-
-
-def _check_reachable(address: str) -> None:
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdecimal():
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACHABLE_SECONDS).close()
-    except (OSError, OverflowError):
-        remedy = "start one there with `ray start --head`, or correct the address"
-        raise ConfigError(f"no cluster answers at {address}", where="Ray", remedy=remedy) from None

@@ -156,6 +156,9 @@ class SlurmPool(Pool):
         self._started |= {task.shard for task in tasks}
 
 
+ENGINE = SlurmPool
+
+
 @contextmanager
 def _deferred_signals() -> Iterator[None]:
     """Handle signals when the block ends, so that no job that is started inside is forgotten.

@@ -108,6 +108,7 @@ ANSWERS = {
     "odd_finish": said("yes", finish="eos"),
     "no_finish": said("yes", finish=None),
     "filtered": said("", finish="content_filter"),
+    "filtered_prompt": refused(400, "The response was filtered due to content management policy"),
     "refusal": said(None, refusal="I will not"),
     "reasoning_content": said("yes", reasoning_content="hmm"),
     "reasoning": said("yes", reasoning="hmm"),
@@ -146,43 +147,51 @@ async def test_the_same_completion(reply, model):
     assert direct[1] == through_litellm[1]
 
 
+BAD = ("bad_response", True, None)
 FAULTS = {
-    "429": refused(429, "slow down", Retry_After="7"),
-    "429_ms": refused(429, "slow down", retry_after_ms="1500"),
-    "429_quota": refused(429, "You exceeded your current quota", code="insufficient_quota"),
-    "500": refused(500, "oops"),
-    "502": Reply(b"<html>bad gateway</html>", 502),
-    "503": refused(503, "overloaded", Retry_After="3"),
-    "529": refused(529, "overloaded"),
-    "408": refused(408, "too slow"),
-    "400": refused(400, "max_tokens is too large"),
-    "400_vllm": Reply(
-        {"object": "error", "message": "max_tokens is too large", "type": "BadRequestError", "code": 400}, 400
+    "429": (refused(429, "slow down", Retry_After="7"), ("rate_limit", True, 7.0)),
+    "429_ms": (refused(429, "slow down", retry_after_ms="1500"), ("rate_limit", True, 1.5)),
+    "429_quota": (
+        refused(429, "You exceeded your current quota", code="insufficient_quota"),
+        ("rate_limit", False, None),
     ),
-    "400_detail": Reply({"detail": "no such field"}, 400),
-    "400_length": refused(400, "This model's maximum context length is 10 tokens", code="context_length_exceeded"),
-    "400_filter": refused(400, "The response was filtered due to content management policy"),
-    "422": refused(422, "unprocessable"),
-    "404_later": refused(404, "no stored output"),
-    "no_choices": Reply(completion([])),
-    "null_choices": Reply({**completion([]), "choices": None}),
-    "half_json": Reply(b'{"choices": [{"mess'),
-    "html": Reply(b"<html>busy</html>"),
-    "nothing": Reply(b""),
-    "cut": Reply(said("x" * 5000).body, cut=True),
-    "error_with_200": Reply({"error": {"message": "overloaded", "code": 503}}),
+    "500": (refused(500, "oops"), ("server", True, None)),
+    "502": (Reply(b"<html>bad gateway</html>", 502), ("server", True, None)),
+    "503": (refused(503, "overloaded", Retry_After="3"), ("server", True, 3.0)),
+    "529": (refused(529, "overloaded"), ("server", True, None)),
+    "408": (refused(408, "too slow"), ("timeout", True, None)),
+    "400": (refused(400, "max_tokens is too large"), ("bad_request", False, None)),
+    "400_vllm": (
+        Reply({"object": "error", "message": "max_tokens is too large", "type": "BadRequestError", "code": 400}, 400),
+        ("bad_request", False, None),
+    ),
+    "400_detail": (Reply({"detail": "no such field"}, 400), ("bad_request", False, None)),
+    "400_length": (
+        refused(400, "This model's maximum context length is 10 tokens", code="context_length_exceeded"),
+        ("context_length", False, None),
+    ),
+    "422": (refused(422, "unprocessable"), ("bad_request", False, None)),
+    "404_later": (refused(404, "no stored output"), ("not_found", False, None)),
+    "no_choices": (Reply(completion([])), BAD),
+    "null_choices": (Reply({**completion([]), "choices": None}), BAD),
+    "half_json": (Reply(b'{"choices": [{"mess'), BAD),
+    "html": (Reply(b"<html>busy</html>"), BAD),
+    "nothing": (Reply(b""), BAD),
+    "cut": (Reply(said("x" * 5000).body, cut=True), ("connection", True, None)),
+    "error_with_200": (Reply({"error": {"message": "overloaded", "code": 503}}), ("server", True, None)),
 }
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("reply", FAULTS.values(), ids=FAULTS)
-async def test_the_same_failure(reply, model):
+@pytest.mark.parametrize(("reply", "kind"), FAULTS.values(), ids=FAULTS)
+async def test_the_same_failure(reply, kind, model):
     through_litellm, direct = await both([said(), reply], [TEXT, TEXT], model=model)
     [fault], [other] = through_litellm[0][1:], direct[0][1:]
+    assert fault[:3] == other[:3] == kind
+    assert "\n" not in fault[3]
+    assert "litellm" not in fault[3].lower()
     if isinstance(reply.body, dict) and reply.status >= 400 and "detail" not in reply.body:
-        assert other == fault
-    else:  # each says in its own words what the server did not say in words
-        assert other[:3] == fault[:3]
+        assert other == fault  # otherwise each says in its own words what the server did not say in words
     assert len(direct[1]) == len(through_litellm[1]) == 2
 
 
