@@ -67,13 +67,9 @@ from evalkit.scoring.metrics.repeats import (
     variance_statistics,
 )
 from evalkit.scoring.metrics.transitivity import (
-    CriterionCycles,
-    Tournaments,
     conflict_statistics,
-    criteria_statistics,
+    cycle_results,
     edges_of,
-    list_conflicts,
-    reversal_statistic,
 )
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
@@ -207,12 +203,9 @@ def _conflicts(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumn
     """Return the verdicts to reverse and the cycles by criterion; single scores have no cycles of wins."""
     if verdicts.passes is None:
         return ExtraResults()
-    rule = config.scoring.conflict_edges
-    edges = edges_of(rule, verdicts, verdicts.passes)
-    counts, entries = list_conflicts(cases, edges)
-    criteria = CriterionCycles.of(verdicts.judgments, verdicts.pairs, "mean" if panel else config.scoring.combine)
-    found = [reversal_statistic(edges, counts), *criteria_statistics(criteria, Tournaments.of(edges))]
-    return ExtraResults(found, {"conflicts": {"edges": rule, "cases": entries, "criteria": criteria.listed(cases)}})
+    how = "mean" if panel else config.scoring.combine
+    found, table = cycle_results(cases, verdicts, config.scoring.conflict_edges, how)
+    return ExtraResults(found, {"conflicts": table})
 
 
 def _ranking(

@@ -352,9 +352,9 @@ def test_a_fit_that_does_not_settle_in_time_is_none(monkeypatch):
     from evalkit.scoring.metrics import ranking
 
     wins, ties = tables(np.random.default_rng(1), 4)
-    monkeypatch.setattr(ranking, "_FIT_STEPS", 1)
+    monkeypatch.setattr(ranking, "_STEPS", 1)
     assert np.isnan(fit(wins[None], ties[None])[0]).all()
-    monkeypatch.setattr(ranking, "_CONTROLLED_STEPS", 1)
+    monkeypatch.setattr(ranking, "_STEPS", 1)
     assert at_equal_length(games_with_length(0.5, cases=30)) is None
 
 

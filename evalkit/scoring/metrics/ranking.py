@@ -94,9 +94,80 @@ def games_of(cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters
     return Games(kept, clusters.of_rows(pairs.case[used]), low, high, winner, log_ratio, used, side, clusters, missing)
 
 
-_FIT_STEPS = 60
+_STEPS = 60
 MAX_RATING = 12.0
 """Ratings beyond this (odds of 160,000) are diverging, because some system won or lost every game."""
+
+
+class Davidson:
+    """Davidson's (1970) model of games with ties: the log odds of a win are linear in ratings and covariates."""
+
+    def __init__(self, columns: Ints, values: Floats, systems: int) -> None:
+        """Hold the design: the effects of each kind of game and their factors, (kinds, effects of a kind).
+
+        Args:
+            columns: the effects: the two systems, and then covariates, which are numbered after the systems.
+            values: their factors, such as 1 and -1.
+            systems: the number of systems.
+        """
+        from scipy.sparse import csr_array
+
+        self.effects, self._systems, kinds = int(columns.max()) + 1, systems, np.arange(len(columns))[:, None]
+        shape = (len(columns), self.effects)
+        self.design = csr_array((values.ravel(), ((kinds + 0 * columns).ravel(), columns.ravel())), shape=shape)
+        squares = (columns[:, :, None] * self.effects + columns[:, None, :]).reshape(len(columns), -1)
+        products = (values[:, :, None] * values[:, None, :]).reshape(len(columns), -1)
+        indices = ((kinds + 0 * squares).ravel(), squares.ravel())
+        self._products = csr_array((products.ravel(), indices), shape=(len(columns), self.effects**2))
+
+    def residuals(self, at: Floats, results: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the residuals of outcomes (1/2, 0, -1/2) and ties, and each kind's tie probability and mean outcome.
+
+        Args:
+            at: (rows, effects + 1) the estimates, and log v, which is -inf without ties.
+            results: (3, rows, kinds) the number of games won, tied and lost by the first system.
+        """
+        first, both, second = chances(at[:, :-1] @ self.design.T, at[:, -1:])
+        games, mean = results.sum(axis=0), (first - second) / 2
+        return (results[0] - results[2]) / 2 - games * mean, results[1] - games * both, both, mean
+
+    def derivatives(self, at: Floats, results: Floats) -> tuple[Floats, Floats]:
+        """Return the gradient (rows, effects + 1) and minus the second derivatives of the log-likelihood."""
+        outcome, tied, both, mean = self.residuals(at, results)
+        games, last = results.sum(axis=0), self.effects
+        gradient = np.concatenate([outcome @ self.design, tied.sum(axis=1)[:, None]], axis=1)
+        information = np.zeros((len(at), last + 1, last + 1))
+        spread = games * ((1 - both) / 4 - mean**2)
+        information[:, :last, :last] = (spread @ self._products).reshape(-1, last, last)
+        # Ratings are identified up to a constant; this keeps their mean.
+        information[:, : self._systems, : self._systems] += 1.0 / self._systems
+        information[:, :last, last] = information[:, last, :last] = -(games * both * mean) @ self.design
+        information[:, last, last] = np.where(np.isinf(at[:, -1]), 1.0, (games * both * (1 - both)).sum(axis=1))
+        gradient[np.isinf(at[:, -1]), last] = 0.0
+        return gradient, information
+
+    def fit(self, results: Floats, active: Ints) -> Floats:
+        """Return the estimates and log v, (rows, effects + 1), NaN in rows without a finite maximum.
+
+        Args:
+            results: (3, rows, kinds) the number of games won, tied and lost by the first system.
+            active: the rows whose systems are connected by games.
+        """
+        at = np.zeros((results.shape[1], self.effects + 1))
+        at[~results[1].any(axis=1), -1] = -np.inf
+        converged = np.zeros(len(at), dtype=bool)
+        for _ in range(_STEPS):
+            gradient, information = self.derivatives(at[active], results[:, active])
+            step = np.linalg.solve(information + 1e-12 * np.eye(self.effects + 1), gradient[:, :, None])[:, :, 0]
+            largest = np.abs(step).max(axis=1, initial=0.0)
+            at[active] += step / np.maximum(1.0, largest / 2)[:, None]
+            diverged = (np.abs(at[active, :-1]) > MAX_RATING).any(axis=1)
+            converged[active[(largest < 1e-9) & ~diverged]] = True
+            active = active[(largest >= 1e-9) & ~diverged]
+            if not len(active):
+                break
+        at[~converged] = np.nan
+        return at
 
 
 def fit(wins: Floats, ties: Floats) -> tuple[Floats, Floats]:
@@ -109,35 +180,20 @@ def fit(wins: Floats, ties: Floats) -> tuple[Floats, Floats]:
         wins: (rows, systems, systems) the wins of row over column.
         ties: (rows, systems, systems) the ties, symmetric.
     """
-    rows, size, _ = wins.shape
-    ratings, tie = np.zeros((rows, size)), np.zeros(rows)
-    games = wins + np.swapaxes(wins, 1, 2) + ties
-    tied = ties.sum(axis=(1, 2)) / 2
-    tie[tied == 0] = -np.inf
-    scores = wins.sum(axis=2) + ties.sum(axis=2) / 2
-    active = np.arange(rows)[(wins.sum(axis=(1, 2)) > 0) & _connected(games)]
-    converged = np.zeros(rows, dtype=bool)
-    for _ in range(_FIT_STEPS):
-        step = _newton(ratings[active], tie[active], games[active], scores[active], tied[active])
-        ratings[active] += step[:, :size]
-        tie[active] += np.where(tied[active] > 0, step[:, size], 0.0)
-        diverged = (np.abs(ratings[active]) > MAX_RATING).any(axis=1)
-        done = np.abs(step).max(axis=1, initial=0.0) < 1e-9
-        converged[active[done & ~diverged]] = True
-        active = active[~done & ~diverged]
-        if not len(active):
-            break
-    ratings[~converged], tie[~converged] = np.nan, np.nan
-    return ratings, tie
+    size = wins.shape[1]
+    i, j = np.triu_indices(size, 1)
+    results = np.stack([wins[:, i, j], ties[:, i, j], wins[:, j, i]])
+    model = Davidson(np.stack([i, j], axis=1), np.tile([1.0, -1.0], (len(i), 1)), size)
+    at = model.fit(results, np.flatnonzero((results[0] + results[2]).any(axis=1) & _connected(wins + ties)))
+    return at[:, :-1], at[:, -1]
 
 
 def _connected(games: Floats) -> Bools:
     """Return in which rows every system is connected to every other by games, (rows,)."""
-    reach = games > 0
+    reach = (games + np.swapaxes(games, 1, 2) > 0) | np.eye(games.shape[1], dtype=bool)
     for _ in range(max(1, int(np.ceil(np.log2(games.shape[1]))))):
         reach |= (reach.astype(np.float64) @ reach.astype(np.float64)) > 0
-    size = games.shape[1]
-    return np.asarray((reach | np.eye(size, dtype=bool)).all(axis=(1, 2)))
+    return np.asarray(reach.all(axis=(1, 2)))
 
 
 def chances(difference: Floats, tie: Floats) -> tuple[Floats, Floats, Floats]:
@@ -152,32 +208,6 @@ def chances(difference: Floats, tie: Floats) -> tuple[Floats, Floats, Floats]:
     first, both, second = np.exp(half - top), np.exp(tie - top), np.exp(-half - top)
     total = first + both + second
     return first / total, both / total, second / total
-
-
-def _newton(ratings: Floats, tie: Floats, games: Floats, scores: Floats, tied: Floats) -> Floats:
-    """Return one Newton step of the concave log-likelihood, shortened to at most 2."""
-    size = ratings.shape[1]
-    difference = ratings[:, :, None] - ratings[:, None, :]
-    first, both, second = chances(difference, np.broadcast_to(tie[:, None, None], difference.shape))
-    gradient = np.concatenate(
-        [scores - (games * (first + both / 2)).sum(axis=2), (tied - (games * both).sum(axis=(1, 2)) / 2)[:, None]],
-        axis=1,
-    )
-    spread = games * ((first + second) / 4 - ((first - second) / 2) ** 2)
-    mixed = (games * both * (first - second) / 2).sum(axis=2)
-    curve = np.zeros((len(ratings), size + 1, size + 1))
-    curve[:, :size, :size] = -spread
-    index = np.arange(size)
-    curve[:, index, index] += spread.sum(axis=2)
-    # Ratings are identified up to a constant; this keeps their mean.
-    curve[:, :size, :size] += 1.0 / size
-    curve[:, :size, size] = curve[:, size, :size] = -mixed
-    curve[:, size, size] = (games * both * (1 - both)).sum(axis=(1, 2)) / 2
-    untied = tied == 0
-    curve[untied, size, :] = curve[untied, :, size] = 0.0
-    curve[untied, size, size], gradient[untied, size] = 1.0, 0.0
-    step = np.linalg.solve(curve + 1e-12 * np.eye(size + 1), gradient[:, :, None])[:, :, 0]
-    return np.asarray(step / np.maximum(1.0, np.abs(step).max(axis=1, initial=0.0) / 2)[:, None])
 
 
 Places: TypeAlias = NDArray[np.integer[Any]]
@@ -236,9 +266,6 @@ def elo_over_orders(games: Games, *, resampled: bool, seed: int, orders: int = O
     return elo(len(games.names), i, j, score)
 
 
-_CONTROLLED_STEPS = 100
-
-
 @dataclass(frozen=True, slots=True)
 class ControlledRatings:
     """Ratings at equal length, in natural units with mean 0.
@@ -256,98 +283,33 @@ class ControlledRatings:
     effect_error: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """The likelihood of games under Davidson's model with a covariate.
-
-    Attributes:
-        design: (games, systems + 1) the sparse design matrix.
-        outcome: (games,) 1/2 if the first system won, -1/2 if it lost, 0 for a tie.
-        tied: (games,) 1 for a tie.
-        ties: whether there are any ties.
-    """
-
-    design: Any
-    outcome: Floats
-    tied: Floats
-    ties: bool
-
-    def expected(self, at: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return each game's residuals of outcome and tie, and the variance and tie probability for the information."""
-        tie = np.full(len(self.outcome), at[-1] if self.ties else -np.inf)
-        first, both, second = chances(self.design @ at[:-1], tie)
-        mean = (first - second) / 2
-        return self.outcome - mean, self.tied - both, (first + second) / 4 - mean**2, both
-
-    def information(self, residual: Floats, spread: Floats, both: Floats) -> Floats:
-        """Return minus the second derivatives of the log-likelihood, regularized along the ratings' common constant."""
-        size = self.design.shape[1]
-        matrix = np.zeros((size + 1, size + 1))
-        matrix[:size, :size] = (self.design.T @ self.design.multiply(spread[:, None])).toarray()
-        matrix[: size - 1, : size - 1] += 1.0 / (size - 1)
-        cross = self.design.T @ (-both * (self.outcome - residual))
-        matrix[:size, size] = matrix[size, :size] = cross if self.ties else 0.0
-        matrix[size, size] = (both * (1 - both)).sum() if self.ties else 1.0
-        return matrix
-
-
 def at_equal_length(games: Games) -> ControlledRatings | None:
     """Return ratings and the effect of length, estimated jointly, or `None` if the games do not determine them.
 
     The log odds of a game include the effect times the standardized difference of log lengths, the idea of AlpacaEval 2
     (arXiv 2404.04475) for any number of systems. Errors are sandwich estimates (White 1982, Econometrica 50, 1-25).
     """
-    deviation = float(np.std(games.log_ratio))
-    if deviation < 1e-9:
+    from scipy.sparse import csr_array
+
+    deviation, size = float(np.std(games.log_ratio)), len(games.names)
+    if deviation < 1e-9 or (games.winner == TIE).all():
         return None
-    model = _Fit(
-        _design(games, games.log_ratio / deviation),
-        np.select([games.winner == A, games.winner == B], [0.5, -0.5], 0.0),
-        (games.winner == TIE).astype(np.float64),
-        bool((games.winner == TIE).any()),
-    )
-    estimate = _maximize(model)
-    return None if estimate is None else _controlled_ratings(games, model, estimate)
-
-
-def _design(games: Games, length: Floats) -> Any:
-    from scipy.sparse import csr_array
-
-    rows = np.arange(len(games))
-    values = np.concatenate([np.ones(len(games)), -np.ones(len(games)), length])
-    columns = np.concatenate([games.i, games.j, np.full(len(games), len(games.names))])
-    return csr_array((values, (np.tile(rows, 3), columns)), shape=(len(games), len(games.names) + 1))
-
-
-def _maximize(model: _Fit) -> Floats | None:
-    """Return the estimate (ratings, effect, log v), or `None` if it diverges or is not unique."""
-    at = np.zeros(model.design.shape[1] + 1)
-    for _ in range(_CONTROLLED_STEPS):
-        residual, tied, spread, both = model.expected(at)
-        information = model.information(residual, spread, both)
-        gradient = np.append(model.design.T @ residual, tied.sum() if model.ties else 0.0)
-        if np.linalg.cond(information) > 1e10 or np.abs(at).max() > MAX_RATING:
-            return None
-        step = np.linalg.solve(information, gradient)
-        at = at + step / max(1.0, float(np.abs(step).max()) / 2)
-        if np.abs(step).max() < 1e-9:
-            return at
-    return None
-
-
-def _controlled_ratings(games: Games, model: _Fit, at: Floats) -> ControlledRatings:
-    from scipy.sparse import csr_array
-
-    residual, tied, spread, both = model.expected(at)
-    bread = np.linalg.inv(model.information(residual, spread, both))
-    shape = (games.clusters.count, len(games))
+    values = np.stack([np.ones(len(games)), -np.ones(len(games)), games.log_ratio / deviation], axis=1)
+    model = Davidson(np.stack([games.i, games.j, np.full(len(games), size)], axis=1), values, size)
+    results = np.stack([games.winner == code for code in (A, TIE, B)]).astype(np.float64)[:, None]
+    at = model.fit(results, np.array([0]))
+    if np.isnan(at).any():
+        return None
+    information, (residual, tied, *_) = model.derivatives(at, results)[1][0], model.residuals(at, results)
+    if np.linalg.cond(information) > 1e10:
+        return None
+    bread, shape = np.linalg.inv(information), (games.clusters.count, len(games))
     cluster = csr_array((np.ones(len(games)), (games.cluster, np.arange(len(games)))), shape=shape)
-    scores = np.column_stack(
-        [(cluster @ model.design.multiply(residual[:, None])).toarray(), cluster @ tied * model.ties]
-    )
+    outcomes = (cluster @ model.design.multiply(residual[0][:, None])).toarray()
+    scores = np.column_stack([outcomes, cluster @ tied[0] * np.isfinite(at[0, -1])])
     errors = np.sqrt(np.diag(bread @ (scores.T @ scores) @ bread))
-    size = len(games.names)
-    return ControlledRatings(at[:size] - at[:size].mean(), errors[:size], float(at[size]), float(errors[size]))
+    ratings, effect = at[0, :size] - at[0, :size].mean(), float(at[0, size])
+    return ControlledRatings(ratings, errors[:size], effect, float(errors[size]))
 
 
 POINTS = SCALE / log(10)
@@ -414,63 +376,48 @@ def rank_systems(games: Games, scoring: ScoringConfig) -> tuple[list[Metric], di
     if not games.compared:
         return [], {}
     found = resampled_standing(games, scoring)
-    rows = [_row(games, scoring, found, place) for place in range(len(games.names))]
-    elo = elo_over_orders(games, resampled=False, seed=scoring.seed).mean(axis=0)
-    spread = elo_over_orders(games, resampled=True, seed=scoring.seed)
-    for place, row in enumerate(rows):
-        row["elo"] = _system_metric(games, scoring, "elo", place, float(elo[place]), spread[:, place])
+    elo_mean = elo_over_orders(games, resampled=False, seed=scoring.seed).mean(axis=0)
+    columns = {
+        "rating": found.rating,
+        "win_rate": found.win_rate,
+        "copeland": found.copeland,
+        "rank": found.rank,
+        "elo": np.vstack([elo_mean, elo_over_orders(games, resampled=True, seed=scoring.seed)]),
+    }
+    rows = [
+        {name: _system_metric(games, scoring, name, system, column[:, system]) for name, column in columns.items()}
+        for system in range(len(games.names))
+    ]
     p_values = _pairwise_p_values(games, scoring, found)
-    separated = _separated(games, scoring, found, p_values)
-    metrics = (
-        [metric for row in rows[:MAX_SYSTEMS] for metric in (row["rating"], row["win_rate"])]
-        if len(rows) <= MAX_SYSTEMS
-        else []
-    )
-    return [*metrics, separated], _details(games, scoring, found, rows, p_values)
+    few = rows if len(rows) <= MAX_SYSTEMS else []
+    metrics = [row[name] for row in few for name in ("rating", "win_rate")]
+    return [*metrics, _separated(games, scoring, found, p_values)], _details(games, scoring, found, rows, p_values)
 
 
-def _row(games: Games, scoring: ScoringConfig, found: Standing, place: int) -> dict[str, Any]:
-    rank = found.rank
-    columns = {"rating": found.rating, "win_rate": found.win_rate, "copeland": found.copeland, "rank": rank}
-    row = {
-        name: _system_metric(games, scoring, name, place, float(c[0, place]), c[1:, place])
-        for name, c in columns.items()
-    }
-    return row | {
-        name: _integer_interval(row[name], columns[name][1:, place], scoring) for name in ("copeland", "rank")
-    }
-
-
-def _integer_interval(metric: Metric, draws: Floats, scoring: ScoringConfig) -> Metric:
-    """Return an integer metric with integer ends of its interval, which may be equal to it."""
-    defined = draws[np.isfinite(draws)]
-    tail = (1 - scoring.confidence) / 2
-    if metric.value is None or not len(defined) or 1 - len(defined) / len(draws) > tail:
-        return metric
-    low, high = np.quantile(defined, [tail, 1 - tail], method="inverted_cdf")
-    return replace(metric, low=round_metric(low), high=round_metric(high), note=None)
-
-
-def _system_metric(games: Games, scoring: ScoringConfig, what: str, place: int, value: float, draws: Floats) -> Metric:
-    own_games = (games.i == place) | (games.j == place)
+def _system_metric(games: Games, scoring: ScoringConfig, what: str, system: int, values: Floats) -> Metric:
+    """Return a system's metric from its observed value and those of the resamples, (1 + resamples,)."""
+    played, value, draws = (games.i == system) | (games.j == system), float(values[0]), values[1:]
+    # The lowest and highest Copeland score and rank; the catalog has the others.
+    limits = {"copeland": (1.0 - len(games.names), len(games.names) - 1.0), "rank": (1.0, float(len(games.names)))}
     statistic = Statistic(
-        f"ranking/{what}/{games.names[place]}",
+        f"ranking/{what}/{games.names[system]}",
         np.zeros((games.clusters.count, 0)),
         lambda _: np.full(1, value),
-        n=int(own_games.sum()),
+        n=int(played.sum()),
         missing=games.missing,
         strict=True,
-        covered=np.bincount(games.cluster[own_games], minlength=games.clusters.count) > 0,
+        covered=np.bincount(games.cluster[played], minlength=games.clusters.count) > 0,
         reach=partial(_rating_reach, value) if what == "rating" else None,
-        limits=_standing_limits(what, len(games.names)),
-        why=NO_MAXIMUM if own_games.any() else "this system was compared with no other",
+        limits=limits.get(what),
+        why=NO_MAXIMUM if played.any() else "this system was compared with no other",
     )
-    return as_metric(statistic, value, draws, scoring, games.clusters.of_clusters())
-
-
-def _standing_limits(what: str, systems: int) -> Bounds | None:
-    """Return the lowest and highest Copeland score or rank; `None` where the catalog has them."""
-    return {"copeland": (1.0 - systems, systems - 1.0), "rank": (1.0, float(systems))}.get(what)
+    metric = as_metric(statistic, value, draws, scoring, games.clusters.of_clusters())
+    defined, tail = draws[np.isfinite(draws)], (1 - scoring.confidence) / 2
+    if what not in limits or metric.value is None or not len(defined) or 1 - len(defined) / len(draws) > tail:
+        return metric
+    # Integers have integer ends, which may be equal to the value.
+    low, high = np.quantile(defined, [tail, 1 - tail], method="inverted_cdf")
+    return replace(metric, low=round_metric(low), high=round_metric(high), note=None)
 
 
 def _rating_reach(value: float, share: float) -> Bounds:

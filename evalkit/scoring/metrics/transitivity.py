@@ -7,7 +7,7 @@ of them has an outcome under that rule.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain, islice, product
 from math import comb, exp, lgamma, log
@@ -16,10 +16,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from evalkit.scoring.columns.cases import NONE, TIE, A, B, PairColumns, sign
-from evalkit.scoring.columns.judgments import JudgmentColumns
 from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
-from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, mean_of, ratio
 from evalkit.scoring.verdicts.pairs import by_criterion
 from evalkit.types import Case, Metric, Verdict
 
@@ -42,29 +41,21 @@ class Edges:
     margin: Floats
     both_ways: bool = False
 
-    def groups(self) -> Iterator[tuple[Ints, Codes]]:
-        """Yield the cases of each size of at least three, with the winners of their pairs (cases, pairs)."""
-        return groups(self.pairs, self.winner)
-
 
 def edges_of(rule: Rule, verdicts: VerdictColumns, passes: PassColumns | None = None) -> Edges:
     """Return the edges under `rule`; for verdicts implied by scores, every rule but `ties` is `verdict`."""
     both_ways = rule == "ties"
     if passes is None or rule in ("verdict", "ties"):
         return Edges(verdicts.pairs, verdicts.winner, verdicts.margin, both_ways)
-    return Edges(verdicts.pairs, _by_passes(rule, passes), verdicts.margin)
-
-
-def _by_passes(rule: Rule, passes: PassColumns) -> Codes:
-    if not passes.both:
-        return np.where(passes.read[:, 0], passes.winner[:, 0], passes.winner[:, 1]).astype(np.int8)
     first, second = passes.winner.T
-    if rule == "single":
-        return np.asarray(first)
-    complete = passes.read.all(axis=1)
-    agreed = np.where(first == second, first, TIE)
-    found = np.sign(first + second) if rule == "net" else agreed
-    return np.where(complete, found, NONE).astype(np.int8)
+    if not passes.both:
+        winner = np.where(passes.read[:, 0], first, second)
+    elif rule == "single":
+        winner = first
+    else:
+        found = np.sign(first + second) if rule == "net" else np.where(first == second, first, TIE)
+        winner = np.where(passes.complete, found, NONE)
+    return Edges(verdicts.pairs, winner.astype(np.int8), verdicts.margin)
 
 
 def groups(pairs: PairColumns, winners: Codes) -> Iterator[tuple[Ints, Codes]]:
@@ -179,7 +170,7 @@ class Tournaments:
         triads: (cases,) the number of cyclic triples.
         weak: (cases,) whether its ties are intransitive.
         ties: (cases,) the number of ties.
-        incomplete: (cases,) 1 if it has at least three responses and lacks an outcome.
+        incomplete: (cases,) whether it has at least three responses and lacks an outcome.
         both_ways: whether a tie is an edge in both directions.
     """
 
@@ -189,25 +180,58 @@ class Tournaments:
     triads: Ints
     weak: Bools
     ties: Ints
-    incomplete: Ints
+    incomplete: Bools
     both_ways: bool
 
     @classmethod
     def of(cls, edges: Edges) -> Tournaments:
         """Return the tournaments of the edges of every case."""
         sizes = edges.pairs.sizes
-        complete, weak = np.zeros(len(sizes), dtype=bool), np.zeros(len(sizes), dtype=bool)
-        nodes, triads, ties, incomplete = (np.zeros(len(sizes), dtype=np.int64) for _ in range(4))
-        for case, winners in edges.groups():
+        complete, incomplete, weak = (np.zeros(len(sizes), dtype=bool) for _ in range(3))
+        nodes, triads, ties = (np.zeros(len(sizes), dtype=np.int64) for _ in range(3))
+        for case, winners in groups(edges.pairs, edges.winner):
             decided = (winners != NONE).all(axis=1)
             complete[case], incomplete[case] = decided, ~decided
             used, (wins, tied) = case[decided], matrices(winners[decided])
             beats = wins | tied if edges.both_ways else wins
-            nodes[used] = in_cycle(beats).sum(axis=1)
-            triads[used] = cyclic_triads(beats)
-            weak[used] = weak_violation(wins, tied)
-            ties[used] = (winners[decided] == TIE).sum(axis=1)
+            nodes[used], triads[used] = in_cycle(beats).sum(axis=1), cyclic_triads(beats)
+            weak[used], ties[used] = weak_violation(wins, tied), (winners[decided] == TIE).sum(axis=1)
         return cls(sizes, complete, nodes, triads, weak, ties, incomplete, edges.both_ways)
+
+    @property
+    def pairs(self) -> Ints:
+        """The number of pairs of responses of each case, (cases,)."""
+        return self.size * (self.size - 1) // 2
+
+    @property
+    def triples(self) -> Ints:
+        """The number of triples of responses of each case, (cases,)."""
+        return self.pairs * (self.size - 2) // 3
+
+    def rate(self, name: str, hit: Bools, note: str | None = None, why: str = NO_CASE) -> Statistic:
+        """Return the share of complete cases in `hit`."""
+        return Tally.each(len(hit)).rate(name, hit, self.complete, self.incomplete, note=note, why=why)
+
+    def total(self, name: str, counts: Ints, maximum: Ints) -> Statistic:
+        """Return a count summed over cases.
+
+        Args:
+            name: the metric's name.
+            counts: (cases,) the count of each case.
+            maximum: (cases,) the largest possible count of each case.
+        """
+        low, n, missing = float(counts.sum()), *(int(maximum[rows].sum()) for rows in (self.complete, self.incomplete))
+        return Statistic(
+            f"conflict/{name}",
+            [counts, self.complete],
+            lambda totals: np.where(totals[:, 1] > 0, totals[:, 0], np.nan),
+            n=n,
+            missing=missing,
+            worst=(low, low + missing) if self.complete.any() else (None, None),
+            limits=(0.0, float(n)),
+            note="a total, not a share",
+            why=NO_CASE,
+        )
 
 
 def cyclic_triads(beats: Bools) -> Ints:
@@ -215,14 +239,9 @@ def cyclic_triads(beats: Bools) -> Ints:
 
     A third of the closed walks of length three are cycles; a triple with all edges in both directions contains two.
     """
-    walks = [
-        np.einsum("cij,cji->c", (m := edges.astype(np.int64)) @ m, m) for edges in (beats, beats & _reversed(beats))
-    ]
-    return np.asarray(walks[0] // 3 - walks[1] // 6)
-
-
-def _reversed(beats: Bools) -> Bools:
-    return np.swapaxes(beats, 1, 2)
+    both = beats & np.swapaxes(beats, 1, 2)
+    walks, there_and_back = (np.einsum("cij,cji->c", (m := edges.astype(np.int64)) @ m, m) for edges in (beats, both))
+    return np.asarray(walks // 3 - there_and_back // 6)
 
 
 def weak_violation(wins: Bools, tied: Bools) -> Bools:
@@ -236,91 +255,24 @@ def weak_violation(wins: Bools, tied: Bools) -> Bools:
 def conflict_statistics(edges: Edges, *, scored: bool) -> list[Statistic | Metric]:
     """Return the `conflict/` metrics; for verdicts implied by scores (`scored`), those on cycles of wins are 0."""
     found = Tournaments.of(edges)
-    weak = _share("conflict/weak_rate", found, found.weak, f"A ~ B and B ~ C, but A > C; {AMONG}")
+    weak = found.rate("conflict/weak_rate", found.weak, f"A ~ B and B ~ C, but A > C; {AMONG}")
     if scored and not edges.both_ways:
-        return [*_zero_by_construction(found), weak]
+        maxima = {"rate": np.ones_like(found.size), "nodes": found.size, "triads": found.triples}
+        zeros = []
+        for name, maximum in maxima.items():
+            n, missing = int(maximum[found.complete].sum()), int(maximum[found.incomplete].sum())
+            zero = Metric(f"conflict/{name}", 0.0, 0.0, 0.0, n, missing, 0.0, 0.0, BY_SCORE)
+            zeros.append(zero if n else Metric(f"conflict/{name}", None, missing=missing, note=NO_CASE))
+        return [*zeros, weak]
+    note = f"a tie is an edge in both directions, so every tie is a cycle; {AMONG}" if edges.both_ways else AMONG
     return [
-        _share("conflict/rate", found, found.nodes > 0, _note(found)),
-        _total("conflict/nodes", found, found.nodes, found.size),
-        _total("conflict/triads", found, found.triads, _triples(found.size)),
+        found.rate("conflict/rate", found.nodes > 0, note),
+        found.total("nodes", found.nodes, found.size),
+        found.total("triads", found.triads, found.triples),
         _zeta(found),
         *_against_chance(found),
         weak,
     ]
-
-
-def reversal_statistic(edges: Edges, reversals: Ints) -> Statistic:
-    """Return `conflict/reversals`: the minimum number of verdicts to reverse so that no case contains a cycle."""
-    found = Tournaments.of(edges)
-    return _total("conflict/reversals", found, reversals, found.size * (found.size - 1) // 2)
-
-
-def _note(found: Tournaments) -> str:
-    return f"a tie is an edge in both directions, so every tie is a cycle; {AMONG}" if found.both_ways else AMONG
-
-
-def _zero_by_construction(found: Tournaments) -> list[Metric]:
-    counted = {"rate": np.ones_like(found.size), "nodes": found.size, "triads": _triples(found.size)}
-    return [
-        _by_construction(
-            f"conflict/{name}", int(maximum[found.complete].sum()), int(maximum[found.incomplete > 0].sum())
-        )
-        for name, maximum in counted.items()
-    ]
-
-
-def _by_construction(name: str, n: int, missing: int) -> Metric:
-    if not n:
-        return Metric(name, None, missing=missing, note=NO_CASE)
-    return Metric(name, 0.0, 0.0, 0.0, n, missing, 0.0, 0.0, BY_SCORE)
-
-
-def _share(name: str, found: Tournaments, hit: Bools, note: str) -> Statistic:
-    return case_rate(name, hit, found.complete, found.incomplete > 0, note=note, why=NO_CASE)
-
-
-def case_rate(name: str, hit: Bools, among: Bools, unknown: Bools, *, why: str, note: str | None = None) -> Statistic:
-    """Return the share of cases in `among` that are also in `hit`; each case in `unknown` could be either.
-
-    Args:
-        name: the metric's name.
-        hit: (cases,) which cases count.
-        among: (cases,) which cases are known.
-        unknown: (cases,) which cases are not.
-        why: why the value is undefined, if it is.
-        note: a remark on the value.
-    """
-    return Tally(np.arange(len(hit)), len(hit)).rate(name, hit, among, unknown, note=note, why=why)
-
-
-def _total(name: str, found: Tournaments, counts: Ints, maximum: Ints) -> Statistic:
-    """Return a count summed over cases.
-
-    Args:
-        name: the metric's name.
-        found: the tournaments.
-        counts: (cases,) the count of each case.
-        maximum: (cases,) the largest possible count of each case.
-    """
-    columns = np.stack([counts, found.complete], axis=1).astype(np.float64)
-    low, extra = float(counts.sum()), float(maximum[found.incomplete > 0].sum())
-    worst: Bounds = (low, low + extra) if found.complete.any() else (None, None)
-    return Statistic(
-        name,
-        columns,
-        lambda totals: np.where(totals[:, 1] > 0, totals[:, 0], np.nan),
-        n=int(maximum[found.complete].sum()),
-        missing=int(maximum[found.incomplete > 0].sum()),
-        worst=worst,
-        limits=(0.0, float(maximum[found.complete].sum())),
-        note="a total, not a share",
-        why=NO_CASE,
-    )
-
-
-def _triples(size: Ints) -> Ints:
-    """Return the number of triples of responses of each case."""
-    return size * (size - 1) * (size - 2) // 6
 
 
 def _zeta(found: Tournaments) -> Statistic:
@@ -332,12 +284,11 @@ def _zeta(found: Tournaments) -> Statistic:
     """
     maximum = (found.size**3 - np.where(found.size % 2, 1, 4) * found.size) // 24
     decided = found.complete & (found.ties == 0)
-    columns = np.stack([np.where(decided, found.triads, 0), np.where(decided, maximum, 0)], axis=1).astype(np.float64)
     tied = int((found.complete & ~decided).sum())
     return Statistic(
         "conflict/zeta",
-        columns,
-        lambda totals: 1 - divide(totals[:, 0], totals[:, 1]),
+        [np.where(decided, found.triads, 0), np.where(decided, maximum, 0)],
+        lambda totals: 1 - mean_of(totals),
         n=int(decided.sum()),
         covered=decided,
         missing=int(found.incomplete.sum()),
@@ -350,19 +301,19 @@ def _zeta(found: Tournaments) -> Statistic:
 def _against_chance(found: Tournaments) -> list[Statistic]:
     """Return the probability of a cycle at each case's size and the pooled tie rate, and the conflict rate over it."""
     sizes = [int(n) for n in np.unique(found.size[found.complete])]
-    pairs = np.where(found.complete, found.size * (found.size - 1) // 2, 0)
-    groups_by_size = [found.complete & (found.size == n) for n in sizes]
+    pairs = np.where(found.complete, found.pairs, 0)
     random = chance_rate_both_ways if found.both_ways else chance_rate
-    columns = np.stack([found.nodes > 0, found.ties, pairs, found.complete, *groups_by_size], axis=1).astype(np.float64)
+    by_size = [found.complete & (found.size == n) for n in sizes]
+    table = Table.of([found.nodes > 0, found.ties, pairs, found.complete, *by_size])
 
     def chance(totals: Floats) -> Floats:
         # A resample without complete cases has no tie rate; its number of cases, 0, makes the result undefined.
-        tie_rate = np.nan_to_num(divide(totals[:, 1], totals[:, 2]))
+        tie_rate = np.nan_to_num(ratio(1, 2, totals))
         expected = sum((totals[:, 4 + k] * random(n, tie_rate) for k, n in enumerate(sizes)), np.zeros(len(totals)))
         return divide(expected, totals[:, 3])
 
-    def ratio(totals: Floats) -> Floats:
-        return divide(divide(totals[:, 0], totals[:, 3]), chance(totals))
+    def over_chance(totals: Floats) -> Floats:
+        return divide(ratio(0, 3, totals), chance(totals))
 
     n, missing = int(found.complete.sum()), int(found.incomplete.sum())
     tie_rate = round_metric(found.ties.sum() / max(1, pairs.sum()))
@@ -370,66 +321,49 @@ def _against_chance(found: Tournaments) -> list[Statistic]:
         f"random outcomes among {', '.join(map(str, sizes))} responses at a tie rate of {tie_rate:.3g}" if n else None
     )
     why = "random outcomes would make no cycle either" if n else NO_CASE
-    most = float(divide(np.ones(1), chance(columns.sum(axis=0)[None]))[0])
+    most = float(divide(np.ones(1), chance(table.sums[None]))[0])
     return [
-        Statistic("conflict/chance_rate", columns, chance, n=n, missing=missing, note=note, why=NO_CASE),
-        Statistic("conflict/ratio", columns, ratio, n=n, missing=missing, limits=(0.0, most), why=why),
+        Statistic("conflict/chance_rate", table, chance, n=n, missing=missing, note=note, why=NO_CASE),
+        Statistic("conflict/ratio", table, over_chance, n=n, missing=missing, limits=(0.0, most), why=why),
     ]
 
 
 NO_CRITERION_CASE = "no case has at least three responses and a winner or tie by this criterion for every pair"
 
 
-@dataclass(frozen=True, slots=True)
-class CriterionCycles:
-    """The tournaments of each criterion's outcomes: the sign of its margin, samples combined and orders averaged.
+def cycle_results(
+    cases: Sequence[Case], verdicts: VerdictColumns, rule: Rule, how: str
+) -> tuple[list[Statistic], dict[str, Any]]:
+    """Return the metrics of the verdicts to reverse and of cycles by criterion, and the content of conflicts.json.
 
-    Attributes:
-        names: the criteria.
-        found: the tournaments of each criterion.
+    `conflict/reversals` is the minimum number of verdicts to reverse so that no case contains a cycle. With several
+    criteria, `conflict/rate/<criterion>` is about the sign of each one's margin, samples combined and orders averaged,
+    and `conflict/condorcet` is the share of cases whose verdicts contain a cycle although no criterion's outcomes do:
+    Condorcet's paradox with criteria as voters (Condorcet 1785, Essai).
+
+    Args:
+        cases: the cases.
+        verdicts: the verdicts.
+        rule: which edges there are.
+        how: how samples are combined.
     """
-
-    names: tuple[str, ...]
-    found: tuple[Tournaments, ...]
-
-    @classmethod
-    def of(cls, judgments: JudgmentColumns, pairs: PairColumns, how: str = "mean") -> CriterionCycles:
-        """Return the cycles of every criterion; empty if there is only one, which is the verdict itself."""
-        place = pairs.find(judgments.case, judgments.i, judgments.j)
-        names = judgments.names if len(judgments.names) > 1 else ()
-        margins = by_criterion(judgments, place, len(pairs), how)[: len(names)]
-        return cls(names, tuple(Tournaments.of(Edges(pairs, sign(margin), margin)) for margin in margins))
-
-    def listed(self, cases: Sequence[Case]) -> dict[str, list[str]]:
-        """Return the ids of the cases with a cycle in each criterion's outcomes."""
-        return {
-            name: [cases[k].id for k in np.flatnonzero(found.nodes > 0).tolist()]
-            for name, found in zip(self.names, self.found, strict=True)
-        }
-
-
-def criteria_statistics(criteria: CriterionCycles, verdicts: Tournaments) -> list[Statistic]:
-    """Return `conflict/rate/<criterion>` for each criterion, and `conflict/condorcet`.
-
-    The latter is the share of cases whose verdicts contain a cycle although no criterion's outcomes do: Condorcet's
-    paradox with criteria as voters (Condorcet 1785, Essai).
-    """
-    rates = [
-        _rate(f"conflict/rate/{name}", found.nodes > 0, found.complete, found.incomplete > 0)
-        for name, found in zip(criteria.names, criteria.found, strict=True)
-    ]
-    return [*rates, _paradox(criteria, verdicts)] if rates else []
-
-
-def _paradox(criteria: CriterionCycles, verdicts: Tournaments) -> Statistic:
-    complete = np.logical_and.reduce([verdicts.complete, *(found.complete for found in criteria.found)])
-    consistent = np.logical_and.reduce([found.nodes == 0 for found in criteria.found])
-    unknown = (verdicts.complete | (verdicts.incomplete > 0)) & ~complete
-    return _rate("conflict/condorcet", consistent & (verdicts.nodes > 0), complete, unknown)
-
-
-def _rate(name: str, hit: Bools, among: Bools, unknown: Bools) -> Statistic:
-    return case_rate(name, hit, among, unknown, why=NO_CRITERION_CASE)
+    edges, judgments, pairs = edges_of(rule, verdicts, verdicts.passes), verdicts.judgments, verdicts.pairs
+    counts, entries = list_conflicts(cases, edges)
+    whole = Tournaments.of(edges)
+    found = [whole.total("reversals", counts, whole.pairs)]
+    margins = by_criterion(judgments, pairs.find(judgments.case, judgments.i, judgments.j), len(pairs), how)
+    criteria = {}  # a single criterion is the verdict itself
+    for name, margin in zip(judgments.names, margins, strict=False) if len(judgments.names) > 1 else ():
+        criteria[name] = Tournaments.of(Edges(pairs, sign(margin), margin))
+    listed = {name: [cases[k].id for k in np.flatnonzero(of.nodes > 0).tolist()] for name, of in criteria.items()}
+    found += [of.rate(f"conflict/rate/{name}", of.nodes > 0, why=NO_CRITERION_CASE) for name, of in criteria.items()]
+    if criteria:
+        complete = np.logical_and.reduce([of.complete for of in (whole, *criteria.values())])
+        consistent = np.logical_and.reduce([of.nodes == 0 for of in criteria.values()])
+        every = replace(whole, complete=complete, incomplete=(whole.complete | whole.incomplete) & ~complete)
+        paradox = consistent & (whole.nodes > 0)
+        found.append(every.rate("conflict/condorcet", paradox, why=NO_CRITERION_CASE))
+    return found, {"edges": rule, "cases": entries, "criteria": listed}
 
 
 MAX_EXACT_KNOT = 12
@@ -457,26 +391,22 @@ def fewest_reversals(wins: Bools, margins: Floats) -> list[Reversals]:
         wins: (cases, n, n) row beats column.
         margins: (cases, n, n) the margins.
     """
-    cost = np.where(wins, 1 + 1e-6 * _scaled(margins), 0.0)
+    size = np.abs(np.nan_to_num(margins))
+    cost = np.where(wins, 1 + 1e-6 * size / max(1.0, float(size.max(initial=0.0))), 0.0)
+    by_size: dict[int, list[tuple[int, list[int]]]] = {}
+    for case, matrix in enumerate(wins):
+        for knot in knots(matrix):
+            by_size.setdefault(len(knot), []).append((case, knot))
     found: list[list[tuple[int, int]]] = [[] for _ in wins]
     exact = [True] * len(wins)
-    for members, places in _knots_by_size(wins).items():
-        members_of = np.array([place[1] for place in places])
-        block = cost[
-            np.array([place[0] for place in places])[:, None, None], members_of[:, :, None], members_of[:, None, :]
-        ]
-        orders = (
-            _best_orders(block) if members <= MAX_EXACT_KNOT else np.stack([_local_optimum(matrix) for matrix in block])
-        )
-        for (case, knot), order in zip(places, orders, strict=True):
+    for members, places in by_size.items():
+        block = np.stack([cost[case][np.ix_(knot, knot)] for case, knot in places])
+        orders = _best_orders(block) if members <= MAX_EXACT_KNOT else [_local_optimum(matrix) for matrix in block]
+        for (case, knot), positions in zip(places, orders, strict=True):
             exact[case] &= members <= MAX_EXACT_KNOT
-            found[case] += _backward_wins(cost[case], [knot[k] for k in order])
-    return [Reversals(tuple(sorted(wins_)), exact) for wins_, exact in zip(found, exact, strict=True)]
-
-
-def _scaled(margins: Floats) -> Floats:
-    size = np.abs(np.nan_to_num(margins))
-    return size / max(1.0, float(size.max(initial=0.0)))
+            order = [knot[k] for k in positions]
+            found[case] += [(v, u) for k, v in enumerate(order) for u in order[:k] if cost[case][v, u] > 0]
+    return [Reversals(tuple(sorted(backward)), sure) for backward, sure in zip(found, exact, strict=True)]
 
 
 def knots(wins: Bools) -> list[list[int]]:
@@ -484,15 +414,6 @@ def knots(wins: Bools) -> list[list[int]]:
     reach = closure(wins)
     mutual = reach & reach.T
     return [list(map(int, np.flatnonzero(row))) for k, row in enumerate(mutual) if row.any() and row.argmax() == k]
-
-
-def _knots_by_size(wins: Bools) -> dict[int, list[tuple[int, list[int]]]]:
-    """Return (case, members) of every knot, by size."""
-    found: dict[int, list[tuple[int, list[int]]]] = {}
-    for case, matrix in enumerate(wins):
-        for knot in knots(matrix):
-            found.setdefault(len(knot), []).append((case, knot))
-    return found
 
 
 def _best_orders(cost: Floats) -> Ints:
@@ -504,63 +425,42 @@ def _best_orders(cost: Floats) -> Ints:
 
 def _solve(cost: Floats) -> Ints:
     batch, k, _ = cost.shape
-    cost_behind = _subset_costs(cost)
-    best = np.full((batch, 1 << k), np.inf)
-    best[:, 0] = 0.0
-    last = np.zeros((batch, 1 << k), dtype=np.int64)
+    rows, behind = np.arange(batch), np.zeros((batch, k, 1 << k))
+    best, last = np.zeros((batch, 1 << k)), np.zeros((batch, 1 << k), dtype=np.int64)
     for mask in range(1, 1 << k):
-        members_of = np.array([v for v in range(k) if mask >> v & 1])
-        before = mask ^ (1 << members_of)
-        totals = best[:, before] + cost_behind[:, members_of, before]
+        members = np.array([v for v in range(k) if mask >> v & 1])
+        # The cost of a response behind a set: its wins over the members.
+        behind[:, :, mask] = behind[:, :, mask & (mask - 1)] + cost[:, :, members[0]]
+        before = mask ^ (1 << members)
+        totals = best[:, before] + behind[:, members, before]
         choice = totals.argmin(axis=1)
-        best[:, mask], last[:, mask] = totals[np.arange(batch), choice], members_of[choice]
-    return _backtrack(last, k)
-
-
-def _subset_costs(cost: Floats) -> Floats:
-    """Return the cost of placing response v behind each subset, (batch, k, 2^k): its wins over the members."""
-    batch, k, _ = cost.shape
-    sums = np.zeros((batch, k, 1 << k))
-    for mask in range(1, 1 << k):
-        low = (mask & -mask).bit_length() - 1
-        sums[:, :, mask] = sums[:, :, mask & (mask - 1)] + cost[:, :, low]
-    return sums
-
-
-def _backtrack(last: Ints, k: int) -> Ints:
-    batch = len(last)
-    order = np.zeros((batch, k), dtype=np.int64)
-    mask = np.full(batch, (1 << k) - 1)
-    for place in reversed(range(k)):
-        order[:, place] = last[np.arange(batch), mask]
-        mask ^= 1 << order[:, place]
+        best[:, mask], last[:, mask] = totals[rows, choice], members[choice]
+    order, left = np.zeros((batch, k), dtype=np.int64), np.full(batch, (1 << k) - 1)
+    for position in reversed(range(k)):
+        order[:, position] = last[rows, left]
+        left ^= 1 << order[:, position]
     return order
 
 
-def _local_optimum(cost: Floats) -> Ints:
+def _local_optimum(cost: Floats) -> list[int]:
     """Return an order that no move of a single response improves."""
     order = [int(v) for v in np.argsort(cost.sum(axis=0) - cost.sum(axis=1), kind="stable")]
     improved = True
     while improved:
         improved = any(_move(cost, order, v) for v in list(order))
-    return np.array(order)
+    return order
 
 
 def _move(cost: Floats, order: list[int], v: int) -> bool:
     """Move `v` to its cheapest position, and return whether that reduces the cost."""
-    now = order.index(v)
     rest = [u for u in order if u != v]
     # At position p, v's wins over rest[:p] are backward, and so are the wins of rest[p:] over v.
     costs = [cost[v, rest[:p]].sum() + cost[rest[p:], v].sum() for p in range(len(order))]
-    place = int(np.argmin(costs))
-    if costs[place] >= costs[now] - 1e-9:
+    position = int(np.argmin(costs))
+    if costs[position] >= costs[order.index(v)] - 1e-9:
         return False
-    order[:] = [*rest[:place], v, *rest[place:]]
+    order[:] = [*rest[:position], v, *rest[position:]]
     return True
-
-
-def _backward_wins(cost: Floats, order: list[int]) -> list[tuple[int, int]]:
-    return [(v, u) for place, v in enumerate(order) for u in order[:place] if cost[v, u] > 0]
 
 
 MAX_CYCLES = 100
@@ -569,43 +469,30 @@ MAX_STEPS = 200_000
 """At most this many steps are taken to find them."""
 
 
-def cyclic_cases(edges: Edges) -> Iterator[tuple[Ints, Bools, Floats]]:
-    """Yield, by size, the cases whose wins contain a cycle, with their wins and margins (cases, n, n)."""
-    for case, winners in edges.groups():
-        complete = (winners != NONE).all(axis=1)
-        wins, _ = matrices(winners[complete])
-        cyclic = in_cycle(wins).any(axis=1)
-        used = case[complete][cyclic]
-        n = wins.shape[-1]
-        margins = np.zeros((len(used), n, n))
-        i, j = np.triu_indices(n, 1)
-        each = edges.margin[edges.pairs.start[used][:, None] + np.arange(len(i))]
-        margins[:, i, j] = margins[:, j, i] = each
-        yield used, wins[cyclic], margins
-
-
 def list_conflicts(cases: Sequence[Case], edges: Edges) -> tuple[Ints, list[dict[str, Any]]]:
     """Return the number of verdicts to reverse in each case, and an entry for each case with a cycle, in case order."""
     counts = np.zeros(len(cases), dtype=np.int64)
     found: dict[int, dict[str, Any]] = {}
-    for used, wins, margins in cyclic_cases(edges):
-        for case, matrix, reversals in zip(used.tolist(), wins, fewest_reversals(wins, margins), strict=True):
-            counts[case] = len(reversals.wins)
-            found[case] = _entry(cases[case], matrix, reversals)
-    return counts, [found[case] for case in sorted(found)]
-
-
-def _entry(case: Case, wins: Bools, reversals: Reversals) -> dict[str, Any]:
-    cycles = shortest_cycles(wins, MAX_CYCLES + 1)
-    return {
-        "case_id": case.id,
-        "responses": [int(k) for k in np.flatnonzero(in_cycle(wins))],
-        "models": [response.model for response in case.responses],
-        "cycles": [list(cycle) for cycle in cycles[:MAX_CYCLES]],
-        "more_cycles": len(cycles) > MAX_CYCLES,
-        "reverse": [list(pair) for pair in reversals.wins],
-        "fewest": reversals.exact,
-    }
+    for case, winners in groups(edges.pairs, edges.winner):
+        complete = (winners != NONE).all(axis=1)
+        wins, _ = matrices(winners[complete])
+        cyclic = in_cycle(wins).any(axis=1)
+        used, wins, n = case[complete][cyclic], wins[cyclic], wins.shape[-1]
+        margins, (i, j) = np.zeros((len(used), n, n)), np.triu_indices(n, 1)
+        margins[:, i, j] = margins[:, j, i] = edges.margin[edges.pairs.start[used][:, None] + np.arange(len(i))]
+        for number, matrix, reversals in zip(used.tolist(), wins, fewest_reversals(wins, margins), strict=True):
+            cycles = shortest_cycles(matrix, MAX_CYCLES + 1)
+            counts[number] = len(reversals.wins)
+            found[number] = {
+                "case_id": cases[number].id,
+                "responses": [int(k) for k in np.flatnonzero(in_cycle(matrix))],
+                "models": [response.model for response in cases[number].responses],
+                "cycles": [list(cycle) for cycle in cycles[:MAX_CYCLES]],
+                "more_cycles": len(cycles) > MAX_CYCLES,
+                "reverse": [list(pair) for pair in reversals.wins],
+                "fewest": reversals.exact,
+            }
+    return counts, [found[number] for number in sorted(found)]
 
 
 def cycles_among(verdicts: Sequence[Verdict], limit: int = MAX_CYCLES) -> list[tuple[int, ...]]:

@@ -66,7 +66,7 @@ class Table:
         return np.asarray(self.totals(np.ones((1, self.cases)))[0])
 
 
-Columns: TypeAlias = Floats | Sequence[Floats] | Table
+Columns: TypeAlias = Floats | Sequence[NDArray[Any]] | Table
 
 
 def _smallest_dtype(column: Floats) -> NDArray[Any]:
