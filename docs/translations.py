@@ -16,6 +16,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from evalkit.report.texts import all_texts
 from evalkit.scoring.catalog import HEADINGS, full_catalog
 from evalkit.scoring.catalog.notes import NOTES
 
@@ -36,15 +37,15 @@ msgstr ""
 
 
 def template() -> Catalog:
-    """Return every text: those in the code, and the notes, headings and titles of metrics."""
+    """Return every text: those in the code, those of texts.toml, and the notes, headings and titles of metrics."""
     found = Catalog(project="evalkit")
     for path in sorted((ROOT / "evalkit").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS:
                 texts = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
                 _add(found, node.func.id, texts)
-    for text in (*NOTES, *HEADINGS.values()):
-        found.add(text.message)
+    for text in (*all_texts(), *NOTES, *HEADINGS.values()):
+        found.add(text.message if text.plural is None else (text.message, text.plural), context=text.context)
     for row in full_catalog().rows:
         found.add(row.title)
     return found

@@ -25,7 +25,7 @@ from evalkit.report.diagnostics import simulated
 from evalkit.report.findings import conclusion
 from evalkit.report.metric_names import Words, metric_words, note_words
 from evalkit.report.page import filled, language_of, level_of, render
-from evalkit.report.page_text import PAGE
+from evalkit.report.texts import PAGE, words
 from evalkit.results import RunResult
 from evalkit.runs.layout import DATASHEET, simulated_judges
 from evalkit.runs.records import encode_line, metric_values
@@ -38,54 +38,9 @@ LARGE: Final = 0.25
 _AGREEMENT: Final = ("agreement/accuracy", "agreement/kappa", "agreement/spearman", "position/consistency", "tie_rate")
 _MOST = {"prompt": 300, "response": 600}
 
-WORDS = {key: PAGE[key] for key in ("dark", "light", "language", "cases", "started", "cost", "missing")} | {
-    key: in_every_language(text)
-    for key, text in {
-        "report": gettext("Judge datasheet"),
-        "judge": gettext("Judge"),
-        "data": gettext("Data"),
-        "requests": gettext("Requests"),
-        "falls": gettext("What the judge falls for"),
-        "nothing": gettext("No probe had an effect that is significant. See below for how large one could have been."),
-        "withstands": gettext("What it withstands, and how sure that is"),
-        "open": gettext("Not decided"),
-        "none": gettext("None."),
-        "probes": gettext("All probes"),
-        "probe": gettext("Probe"),
-        "right": gettext("Right answer"),
-        "assumes": gettext("Assumes"),
-        "effect": gettext("Effect beyond noise"),
-        "changed": gettext("Verdicts changed"),
-        "wrong": gettext("Wrong answers"),
-        "detectable": gettext("Detectable"),
-        "p": gettext("p, adjusted"),
-        "agreement": gettext("The judge on the unedited cases"),
-        "decision": gettext("Decision"),
-        "origin": gettext("Origin"),
-        "worst": gettext("The {n} cases with the largest effect"),
-        "case": gettext("Case"),
-        "before": gettext("before"),
-        "after": gettext("after"),
-        "edited": gettext("Edited response"),
-        "how": gettext(
-            "A probe edits each case, so that the right answer is known. Its effect is compared with that of asking "
-            "the unedited question again, case by case. “Falls for” means significant after Holm's adjustment over all "
-            "probes, at {level} confidence; all intervals are {level} and resample cases. “Detectable” is the smallest "
-            "effect that these cases would have shown with 80% power. A judge “withstands” a probe if the interval "
-            "excludes a quarter of the largest possible effect; else nothing is decided, and more cases are needed."
-        ),
-        "jobs": gettext("Judges compared"),
-        "configuration": gettext("Configuration"),
-        "rewriter": gettext("Paraphrases by"),
-        "count": gettext("Falls for"),
-        "lost": gettext("Significantly worse / better"),
-        "compared": gettext(
-            "Judges are sorted by how often they are significantly worse than another one, less how often better "
-            "(Holm over all probes and pairs, on the cases that both answered). Judges that share a letter do not "
-            "differ significantly in that probe, which does not show that they are equal."
-        ),
-    }.items()
-}
+WORDS = {key: PAGE[key] for key in ("dark", "light", "language", "cases", "started", "cost", "missing")} | words(
+    "datasheet"
+)
 
 
 def datasheet(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Case]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from evalkit.core.translation import Message, gettext, in_every_language
 from evalkit.report.counts import as_markdown
 from evalkit.report.decisions import USES
 from evalkit.report.page import filled, language_of, render
-from evalkit.report.page_text import PAGE
+from evalkit.report.texts import PAGE
 from evalkit.runs import read_cases, read_config
 from evalkit.runs.layout import DATASHEET, EFFECTS
 from evalkit.scoring.stats.clusters import Clusters

@@ -17,7 +17,6 @@ from evalkit.decision import (
     SAMPLE_AGREEMENT,
     Decision,
     Limit,
-    Reason,
     Unit,
     Use,
     constant_verdict,
@@ -28,22 +27,13 @@ from evalkit.decision import (
 )
 from evalkit.report.counts import Finding, Metrics, Tone, finding
 from evalkit.report.diagnostics import label_words
+from evalkit.report.texts import texts
 from evalkit.types import Metric
 
 TOO_MANY: Final = 100_000
 """More labels than this are not counted."""
-UNITS: Final = {
-    "pair": ngettext("pair", "pairs", 2),
-    "response": ngettext("response", "responses", 2),
-    "item": ngettext("checklist item", "checklist items", 2),
-}
-USES: Final[Mapping[Use, Text]] = {
-    "none": gettext("do not trust"),
-    "unknown": gettext("not decided"),
-    "rates_corrected": gettext("rates, corrected by labels"),
-    "rates": gettext("rates over many"),
-    "single": gettext("single verdicts"),
-}
+UNITS: Final[Mapping[str, Text]] = texts("units")
+USES: Final[Mapping[str, Text]] = texts("uses")
 """What a judge can be used for, in tables."""
 _TONES: Final[Mapping[Use, Tone]] = {
     "none": "bad",
@@ -52,95 +42,11 @@ _TONES: Final[Mapping[Use, Tone]] = {
     "rates": "warn",
     "single": "good",
 }
-_REASONS: Final[Mapping[Reason, Text]] = {
-    "orders_disagree": gettext(
-        "Do not trust this judge to compare pairs: swapping the order changes its verdict in {changed} of {n:,} pairs, "
-        "and its orders agree hardly more than by chance ({evidence}). Labels would not help."
-    ),
-    "samples_disagree": gettext(
-        "Do not trust this judge: asked the same question again, it contradicts itself; its answers agree hardly more "
-        "than by chance ({evidence}). Labels would not help."
-    ),
-    "one_class": gettext(
-        "Add labels of another class first: all {n:,} labels are the same, and labels of one class do not show whether "
-        "to trust this judge{agreeing}."
-    ),
-    "picked": gettext(
-        "Label cases sampled at random before you decide: these labels were picked with unknown probabilities, so they "
-        "do not show whether to trust this judge on the data set ({evidence})."
-    ),
-    "reversed": gettext(
-        "Do not trust this judge: it agrees with {labels} less than chance ({evidence}); check that the labels are not "
-        "reversed."
-    ),
-    "constant": gettext("Do not trust this judge: all {n:,} verdicts are {verdict}, whatever the label."),
-    "chance": gettext("Do not trust this judge: it agrees with {labels} no more than by chance ({evidence})."),
-    "hardly_better": gettext(
-        "Do not trust this judge: it agrees with {labels} hardly more than by chance ({evidence})."
-    ),
-}
-_BRIEF: Final[Mapping[Reason, Text]] = {
-    "missing": gettext("missing answers"),
-    "orders_disagree": gettext("contradicts itself when the order is swapped"),
-    "samples_disagree": gettext("contradicts itself when asked again"),
-    "one_class": gettext("all labels are of one class"),
-    "picked": gettext("its labels were picked"),
-    "reversed": gettext("less than chance: are the labels reversed?"),
-    "constant": gettext("always the same answer"),
-    "chance": gettext("no more than chance"),
-    "hardly_better": gettext("hardly more than chance"),
-}
-_TRUST: Final[Mapping[Use, Text]] = {
-    "single": gettext("Trust this judge for single verdicts on {units} like these: {evidence}"),
-    "rates": gettext("Trust this judge for rates over many {units}, not for single verdicts: {evidence}"),
-    "rates_corrected": gettext("Trust this judge only for rates over many {units}, corrected by labels: {evidence}"),
-}
-_TRUST_SCORES: Final[Mapping[Use, Text]] = {
-    "single": gettext("Trust its scores, also of single responses like these: {evidence}"),
-    "rates": gettext("Trust its scores for averages over many responses, not for single ones: {evidence}"),
-    "rates_corrected": gettext(
-        "Trust its scores only for averages over many responses, corrected by labels: {evidence}"
-    ),
-}
-_LIMITS: Final[Mapping[str, Text]] = {
-    "lean_a": gettext("its verdicts favor {favored} by {points} points more than the labels do"),
-    "lean_longer": gettext("its verdicts favor the {favored} response by {points} points more than the labels do"),
-    "always_longer": gettext(
-        "it takes the longer response in {rate} of pairs, so it is right only where the labels do too"
-    ),
-    "lean_score": gettext("its scores are {favored} than the labels by {points}% of the scale"),
-    "lean_met": gettext("it calls items {favored} {points} points more often than the labels do"),
-    "lean_class": gettext("it answers '{subject}' {favored} than the labels do, by {points} points"),
-    "lean_system": gettext("it {favored} {subject} by {points} points compared with the labels"),
-    "orders_disagree": gettext(
-        "it is not shown to agree with itself in the other order more than by chance (agreement beyond chance {value})"
-    ),
-    "samples_disagree": gettext(
-        "it is not shown to agree with itself, asked again, more than by chance (agreement beyond chance {value})"
-    ),
-    "shown_first": gettext("it prefers the answer shown first ({rate} of decided passes)"),
-    "shown_second": gettext("it prefers the answer shown second (the first wins {rate} of decided passes)"),
-    "longer": gettext("it prefers longer answers beyond what the labels explain"),
-    "shorter": gettext("it prefers shorter answers beyond what the labels explain"),
-    "own_family": gettext("it favors its own model family by {points} points"),
-    "missed": gettext("it finds only {rate} of the {n:,} {units} labeled '{subject}'"),
-    "rare_class": ngettext("only {n:,} label is '{subject}'", "only {n:,} labels are '{subject}'", 2),
-    "rare_class_missed": ngettext(
-        "only {n:,} label is '{subject}', and it missed it",
-        "only {n:,} labels are '{subject}', and it missed all of them",
-        2,
-    ),
-    "one_class": gettext("all labels are of one class"),
-    "one_order": gettext("each pair was shown in one order only"),
-    "ties": gettext("{rate} of pairs are ties"),
-    "abstains": gettext("it abstains in {rate} of answers"),
-    "missing": ngettext(
-        "{missing:,} of {all:,} labeled {units} has no verdict",
-        "{missing:,} of {all:,} labeled {units} have no verdict",
-        2,
-    ),
-    "few_labels": ngettext("only {n:,} label shows this", "only {n:,} labels show this", 2),
-}
+_REASONS: Final[Mapping[str, Text]] = texts("reasons")
+_BRIEF: Final[Mapping[str, Text]] = texts("brief")
+_TRUST: Final[Mapping[str, Text]] = texts("trust")
+_TRUST_SCORES: Final[Mapping[str, Text]] = texts("trust_scores")
+_LIMITS: Final[Mapping[str, Text]] = texts("limits")
 _FAVORED: Final[Mapping[str, tuple[Text | str, Text | str]]] = {
     "lean_a": ("A", "B"),
     "lean_longer": (gettext("longer"), gettext("shorter")),
@@ -175,8 +81,8 @@ def sentence(decision: Decision, metrics: Metrics) -> Text:
     """
     limits = joined([limit_text(limit, decision) for limit in decision.limits])
     if decision.trusted:
-        texts = _TRUST_SCORES if decision.metric is not None and decision.metric.name in CORRELATIONS else _TRUST
-        text = texts[decision.use].fill(units=UNITS[decision.unit], evidence=evidence(decision))
+        trust = _TRUST_SCORES if decision.metric is not None and decision.metric.name in CORRELATIONS else _TRUST
+        text = trust[decision.use].fill(units=UNITS[decision.unit], evidence=evidence(decision))
         if decision.limits:
             text = gettext("{finding}; but {limits}", finding=text, limits=limits)
         return gettext("{finding}.", finding=text)

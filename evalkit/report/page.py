@@ -21,7 +21,7 @@ from evalkit.report.figures import Figure, run_figures
 from evalkit.report.findings import findings_of
 from evalkit.report.metric_names import Words, metric_words, note_words
 from evalkit.report.page_budget import CaseData, PageBudget, select_cases
-from evalkit.report.page_text import FLAGS, PAGE, SCRIPT, TOKENS
+from evalkit.report.texts import FLAGS, PAGE, SCRIPT, TOKENS
 from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
 from evalkit.scoring.catalog import JUDGE_COLUMNS, heading

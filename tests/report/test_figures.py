@@ -13,7 +13,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evalkit.report.counts import LengthClass, RunCounts, Spending
-from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.costs import corrected, costs
 from evalkit.report.figures.curves import frontier, histogram, lengths, reliability
 from evalkit.report.figures.drawing import Axis, Figure, canvas, node, text
@@ -21,6 +20,7 @@ from evalkit.report.figures.forest import LEFT, RIGHT, Row, forest_figure, main_
 from evalkit.report.figures.standalone import alone
 from evalkit.report.figures.systems import cycles, ranking
 from evalkit.report.figures.tables import confusion, passes
+from evalkit.report.texts import FIGURES, LABELS
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Usage, Verdict
 

@@ -12,7 +12,7 @@ from evalkit.config import RunConfig
 from evalkit.core.display import exact, span
 from evalkit.report import render_report
 from evalkit.report.page import asset
-from evalkit.report.page_text import FLAGS, PAGE, SCRIPT
+from evalkit.report.texts import FLAGS, PAGE, SCRIPT
 from evalkit.types import Completion, Metric
 
 

@@ -10,10 +10,10 @@ from evalkit.core.display import dollars, shorten
 from evalkit.core.translation import Text, gettext, in_every_language
 from evalkit.report.class_findings import class_names
 from evalkit.report.counts import Spending
-from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text, text_width
 from evalkit.report.figures.forest import Row, forest_figure
 from evalkit.report.metric_names import Words, metric_words
+from evalkit.report.texts import FIGURES, LABELS
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Metric
 

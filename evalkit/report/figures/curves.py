@@ -10,9 +10,9 @@ from typing import Any
 from markupsafe import Markup
 
 from evalkit.report.counts import RATIOS, LengthClass
-from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.drawing import Axis, Figure, canvas, grid, legend, line, node, path, text
 from evalkit.report.metric_names import Words
+from evalkit.report.texts import FIGURES, LABELS
 from evalkit.scoring.stats.bootstrap import share_interval
 
 WIDTH, HEIGHT = 420.0, 330.0

@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from evalkit.core.display import shorten
 from evalkit.report.case_list import letter
-from evalkit.report.figures.captions import FIGURES
 from evalkit.report.figures.drawing import Figure, canvas, node, text
 from evalkit.report.figures.forest import Row, bounds, forest_figure
+from evalkit.report.texts import FIGURES
 from evalkit.types import Metric
 
 MOST_SYSTEMS, MOST_CYCLES = 40, 6

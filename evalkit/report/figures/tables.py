@@ -8,9 +8,9 @@ from typing import Any
 from markupsafe import Markup
 
 from evalkit.core.display import shorten
-from evalkit.report.figures.captions import FIGURES, LABELS
 from evalkit.report.figures.drawing import Figure, canvas, node, text
 from evalkit.report.metric_names import Words
+from evalkit.report.texts import FIGURES, LABELS
 from evalkit.types import Winner
 
 CELL, LEFT, TOP = (78.0, 46.0), 96.0, 52.0
