@@ -28,7 +28,7 @@ from evalkit.scoring.metrics.biases import (
     position_statistics,
     self_statistics,
 )
-from evalkit.scoring.metrics.calibration import calibration_statistics, recalibration_statistics, reliability_table
+from evalkit.scoring.metrics.calibration import calibration_statistics, recalibration
 from evalkit.scoring.metrics.corrections import (
     corrected_details,
     corrected_statistics,
@@ -280,11 +280,8 @@ def _of_orders(
 ) -> Found:
     if verdicts.passes is None:
         return [], {}
-    metrics = [
-        *order_statistics(config, verdicts, verdicts.passes, cases, panel=panel),
-        *recalibration_statistics(verdicts, cases, clusters),
-    ]
-    curves = reliability_table(verdicts, cases, config.scoring.confidence, clusters)
+    found, curves = recalibration(verdicts, cases, config.scoring.confidence, clusters)
+    metrics = [*order_statistics(config, verdicts, verdicts.passes, cases, panel=panel), *found]
     return list(metrics), {"reliability": curves} if curves["stated"] else {}
 
 

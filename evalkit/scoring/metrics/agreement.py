@@ -120,7 +120,7 @@ def confusion_statistics(verdicts: VerdictColumns) -> list[Statistic]:
 
 def _ac1_bounds(unread: Unread, value: Callable[[Floats], Floats]) -> Bounds:
     """Return bounds on AC1: the maximum is at a vertex, since AC1 is quasi-convex; the minimum may be inside."""
-    low, high = unread.bounds(value, unread.at_vertices(value) or (None, None))
+    low, high = unread.bounds(value, unread.at_vertices(value))
     if low is None or not unread.missing.any():
         return low, high
     share = most_even(unread.labels + unread.table.sum(axis=0), float(unread.missing.sum())) / (2 * unread.n)

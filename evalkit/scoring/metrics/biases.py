@@ -373,7 +373,7 @@ def _beyond_chance(totals: Floats) -> Floats:
 
 
 def _lean(
-    name: str, difference: Floats, read: Bools, unread: Bools | None, tally: Tally, why: str = UNLABELED
+    name: str, difference: Floats, read: Bools, unread: Bools | int, tally: Tally, why: str = UNLABELED
 ) -> Statistic:
     """Return the mean difference between verdicts and labels, both from 0 to 1.
 
@@ -418,7 +418,7 @@ def _score_leans(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColu
     yield _lean("score", difference, read, graded & ~known & on_scale, tally, why)
     names, system = system_codes(cases)
     for name, code in _most_frequent(names, system[read]):
-        means = [_lean(name, difference, read & rows, None, tally) for rows in (system == code, system != code)]
+        means = [_lean(name, difference, read & rows, 0, tally) for rows in (system == code, system != code)]
         n, why = means[0].n, "no other system has a label"
         yield weighted_sum(f"{LEAN}system/{name}", means, (1.0, -1.0), n=n, worst=(None, None), why=why)
 

@@ -11,8 +11,8 @@ import numpy as np
 from evalkit.core.hashing import digest
 from evalkit.scoring.columns.cases import FORCED, TIE
 from evalkit.scoring.columns.verdicts import VerdictColumns
-from evalkit.scoring.stats.arrays import Bounds, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, share_interval
+from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, share_interval
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.logistic import expit, fit, logit, slope
 from evalkit.types import Case
@@ -36,14 +36,6 @@ class StatedConfidence:
     confidence: Floats
     right: Floats
     missing: int
-
-    def with_confidence(self, confidence: Floats) -> StatedConfidence:
-        """Return the same pairs with other confidences."""
-        return replace(self, confidence=confidence)
-
-    def empty(self) -> StatedConfidence:
-        """Return no pairs."""
-        return StatedConfidence(self.case[:0], self.confidence[:0], self.right[:0], self.missing)
 
 
 def stated(verdicts: VerdictColumns) -> StatedConfidence:
@@ -74,11 +66,9 @@ def brier_statistic(name: str, pairs: StatedConfidence, cases: int, why: str = "
         cases: the number of cases.
         why: why the value is undefined; empty if it is defined.
     """
-    tally, n = Tally(pairs.case, cases), len(pairs.right)
-    squared, count = (pairs.confidence - pairs.right) ** 2, n + pairs.missing
-    worst = (squared.sum() / count, (squared.sum() + pairs.missing) / count) if count else (None, None)
-    columns = np.stack([tally(squared), tally(np.ones(n))], axis=1)
-    return _statistic(name, pairs, columns, lambda totals: divide(totals[:, 0], totals[:, 1]), worst, why)
+    squared, every = (pairs.confidence - pairs.right) ** 2, np.ones(len(pairs.right), dtype=bool)
+    span = None if why else (0.0, 1.0)
+    return Tally(pairs.case, cases).mean(name, squared, every, pairs.missing, span=span, why=why or EMPTY)
 
 
 def ece_statistic(name: str, pairs: StatedConfidence, cases: int, why: str = "") -> Statistic:
@@ -93,40 +83,28 @@ def ece_statistic(name: str, pairs: StatedConfidence, cases: int, why: str = "")
         cases: the number of cases.
         why: why the value is undefined; empty if it is defined.
     """
-    columns = _bins(Tally(pairs.case, cases), pairs)
-    worst = _ece_bounds(float(_ece(columns.sum(axis=0)[None])[0]), len(pairs.right), pairs.missing)
-    one = _statistic(name, pairs, columns, _ece, worst, why)
-    return replace(one, gaps=BINS, note="corrected for the bias of small bins")
-
-
-def _statistic(
-    name: str, pairs: StatedConfidence, columns: Floats, value: Callable[[Floats], Floats], worst: Bounds, why: str
-) -> Statistic:
-    n, missing = len(pairs.right), pairs.missing
-    return Statistic(name, columns, value, n, missing, (None, None) if why else worst, why=why or EMPTY)
+    number, n, missing = bin_numbers(pairs.confidence), len(pairs.right), pairs.missing
+    excess = [np.where(number == b, pairs.confidence - pairs.right, 0.0) for b in range(BINS)]
+    table = Table.of(Tally(pairs.case, cases).columns(*excess, np.ones(n)))
+    total = float(np.abs(table.sums[:BINS]).sum())
+    # One more pair changes the sum over bins by at most 1.
+    worst = (max(0.0, total - missing) / (n + missing), min(1.0, (total + missing) / (n + missing))) if n else None
+    return Statistic(
+        name,
+        table,
+        lambda totals: divide(np.abs(totals[:, :BINS]).sum(axis=1), totals[:, BINS]),
+        n,
+        missing,
+        (None, None) if why or worst is None else worst,
+        gaps=BINS,
+        note="corrected for the bias of small bins",
+        why=why or EMPTY,
+    )
 
 
 def bin_numbers(confidence: Floats) -> Ints:
     """Return the bin of each confidence, 0 to 9; the last bin includes 1."""
     return np.minimum((confidence * BINS + 1e-9).astype(np.int64), BINS - 1)
-
-
-def _bins(tally: Tally, pairs: StatedConfidence) -> Floats:
-    """Return by case the sum of confidence minus outcome in each bin, and the number of pairs, (cases, 11)."""
-    number = bin_numbers(pairs.confidence)
-    excess = [tally(np.where(number == b, pairs.confidence - pairs.right, 0.0)) for b in range(BINS)]
-    return np.stack([*excess, tally(np.ones(len(pairs.right)))], axis=1)
-
-
-def _ece(totals: Floats) -> Floats:
-    return divide(np.abs(totals[:, :BINS]).sum(axis=1), totals[:, BINS])
-
-
-def _ece_bounds(ece: float, n: int, missing: int) -> Bounds:
-    """Return bounds on the ECE: one additional pair changes the sum over bins by at most 1."""
-    if not n:
-        return None, None
-    return max(0.0, ece * n - missing) / (n + missing), min(1.0, (ece * n + missing) / (n + missing))
 
 
 FOLDS = 5
@@ -138,29 +116,41 @@ Recalibrate = Callable[[Floats, Floats, Floats], Floats]
 """Maps (confidence, right, new confidence) to recalibrated new confidences."""
 
 
-def recalibration_statistics(verdicts: VerdictColumns, cases: Sequence[Case], clusters: Clusters) -> list[Statistic]:
-    """Return ECE and Brier score after out-of-fold recalibration, and `calibration/slope`.
+def recalibration(
+    verdicts: VerdictColumns, cases: Sequence[Case], confidence: float, clusters: Clusters
+) -> tuple[list[Statistic], dict[str, Any]]:
+    """Return `calibration/slope`, ECE and Brier score after out-of-fold recalibration, and reliability curves.
 
     Clusters are assigned to five folds by the id of their first case. Each fold's confidences are recalibrated on the
-    other four. The folds are not resampled.
+    other four. The folds are not resampled. The curves, before and after recalibration, are the accuracy by bin of
+    confidence (Niculescu-Mizil and Caruana 2005, ICML, 625-632), each with an interval over clusters.
+
+    The slope is 1 / T of temperature scaling; below 1, the judge is overconfident. It is that, without intercept, of a
+    penalized logistic regression of correctness on the logit of the confidence (Cox 1958, Biometrika 45, 562-565; Guo
+    et al. 2017, arXiv 1706.04599, section 4.2).
 
     Args:
         verdicts: the verdicts.
         cases: the cases.
+        confidence: the confidence of the intervals.
         clusters: the clusters of the cases.
     """
     pairs = stated(verdicts)
-    tally = Tally(pairs.case, len(cases))
     enough = len(np.unique(clusters.of_rows(pairs.case))) >= MIN_CASES
     unit = "cases" if clusters.number is None else "clusters"
     why = "" if enough else f"fewer than {MIN_CASES} {unit} have a label, a winner and a stated confidence"
-    statistics = [_slope(pairs, tally, why)]
-    folds = _folds(cases, clusters)[pairs.case]
+    x, tally = _logits(pairs.confidence)[:, None], Tally(pairs.case, len(cases))
+    constant = "" if why or x.any() else "every confidence is 0.5"
+    found = [slope("calibration/slope", x, pairs.right, tally, 0, missing=pairs.missing, why=why or constant)]
+    curves, folds = {"stated": _curve(pairs, clusters, confidence)}, _folds(cases, clusters)[pairs.case]
     for name, recalibrate in METHODS.items():
-        after = pairs.with_confidence(out_of_fold(pairs, folds, recalibrate)) if enough else pairs.empty()
-        statistics.append(ece_statistic(f"calibration/ece_{name}", after, len(cases), why))
-        statistics.append(brier_statistic(f"calibration/brier_{name}", after, len(cases), why))
-    return statistics
+        after = replace(pairs, case=pairs.case[:0], confidence=pairs.confidence[:0], right=pairs.right[:0])
+        if enough:
+            after = replace(pairs, confidence=out_of_fold(pairs, folds, recalibrate))
+            curves[name] = _curve(after, clusters, confidence)
+        found.append(ece_statistic(f"calibration/ece_{name}", after, len(cases), why))
+        found.append(brier_statistic(f"calibration/brier_{name}", after, len(cases), why))
+    return found, curves
 
 
 def _folds(cases: Sequence[Case], clusters: Clusters) -> Ints:
@@ -169,18 +159,6 @@ def _folds(cases: Sequence[Case], clusters: Clusters) -> Ints:
         return own
     first = np.unique(clusters.number, return_index=True)[1]
     return np.asarray(own[first][clusters.number])
-
-
-def _slope(pairs: StatedConfidence, tally: Tally, why: str) -> Statistic:
-    """Return `calibration/slope`, 1 / T of temperature scaling; below 1, the judge is overconfident.
-
-    It is the slope, without intercept, of a penalized logistic regression of correctness on the logit of the confidence
-    (Cox 1958, Biometrika 45, 562-565; Guo et al. 2017, arXiv 1706.04599, section 4.2).
-    """
-    x = _logits(pairs.confidence)[:, None]
-    if not why and not x.any():
-        why = "every confidence is 0.5"
-    return slope("calibration/slope", x, pairs.right, tally, 0, missing=pairs.missing, why=why)
 
 
 def _logits(confidence: Floats) -> Floats:
@@ -246,46 +224,21 @@ def pooled(hits: Floats, weight: Floats) -> Floats:
 METHODS: dict[str, Recalibrate] = {"temperature": by_temperature, "isotonic": by_isotonic}
 
 
-def reliability_table(
-    verdicts: VerdictColumns, cases: Sequence[Case], confidence: float, clusters: Clusters
-) -> dict[str, Any]:
-    """Return the reliability curves before and after recalibration: accuracy by bin of confidence.
-
-    Niculescu-Mizil and Caruana 2005, ICML, 625-632. Each bin has its own interval over clusters.
-
-    Args:
-        verdicts: the verdicts.
-        cases: the cases.
-        confidence: the confidence of the intervals.
-        clusters: the clusters of the cases.
-    """
-    pairs = stated(verdicts)
-    curves = {"stated": _curve(pairs, clusters, confidence)}
-    if len(np.unique(clusters.of_rows(pairs.case))) >= MIN_CASES:
-        folds = _folds(cases, clusters)[pairs.case]
-        for name, recalibrate in METHODS.items():
-            after = pairs.with_confidence(out_of_fold(pairs, folds, recalibrate))
-            curves[name] = _curve(after, clusters, confidence)
-    return curves
-
-
 def _curve(pairs: StatedConfidence, clusters: Clusters, level: float) -> list[dict[str, Any]]:
-    numbers = bin_numbers(pairs.confidence)
-    return [
-        _bin(pairs, numbers == number, number, clusters, level) for number in range(BINS) if (numbers == number).any()
-    ]
-
-
-def _bin(pairs: StatedConfidence, inside: Any, number: int, clusters: Clusters, level: float) -> dict[str, Any]:
-    accuracy = float(pairs.right[inside].mean())
-    low, high = share_interval(accuracy, len(np.unique(clusters.of_rows(pairs.case[inside]))), level)
-    return {
-        "from": number / BINS,
-        "to": (number + 1) / BINS,
-        "n": int(inside.sum()),
-        "cases": len(np.unique(pairs.case[inside])),
-        "confidence": round_metric(float(pairs.confidence[inside].mean())),
-        "accuracy": round_metric(accuracy),
-        "low": round_metric(low),
-        "high": round_metric(high),
-    }
+    numbers, curve = bin_numbers(pairs.confidence), []
+    for number in np.unique(numbers).tolist():
+        inside = numbers == number
+        case, accuracy = pairs.case[inside], float(pairs.right[inside].mean())
+        low, high = share_interval(accuracy, len(np.unique(clusters.of_rows(case))), level)
+        row = {
+            "from": number / BINS,
+            "to": (number + 1) / BINS,
+            "n": len(case),
+            "cases": len(np.unique(case)),
+            "confidence": round_metric(float(pairs.confidence[inside].mean())),
+            "accuracy": round_metric(accuracy),
+            "low": round_metric(low),
+            "high": round_metric(high),
+        }
+        curve.append(row)
+    return curve

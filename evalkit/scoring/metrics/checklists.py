@@ -106,7 +106,7 @@ def _agreement(columns: ItemColumns, tally: Tally) -> list[Statistic | Metric]:
     why = "no labeled item has an answer"
     met, not_met, tables = label == MET, label == NOT_MET, (MET, CANNOT, NOT_MET)
     table = Confusion.of(tally, label, judged, read, unread, tables)
-    worst = table.unread.bounds(kappa, table.unread.at_vertices(kappa) or (None, None))
+    worst = table.unread.bounds(kappa, table.unread.at_vertices(kappa))
     answers = "met" if met[read].any() else "not met"
     equal = f"labels are all {answers}: it would be 0 whatever the answers are" if read.any() else why
     return [

@@ -7,8 +7,8 @@ judges, is neither missing nor a class: rates are shares of the answers that nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -21,11 +21,11 @@ from evalkit.scoring.metrics.calibration import StatedConfidence, brier_statisti
 from evalkit.scoring.metrics.corrections import corrected_class_details, corrected_class_statistics
 from evalkit.scoring.metrics.humans import class_annotator_results
 from evalkit.scoring.stats import confusion
-from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, divide
+from evalkit.scoring.stats.arrays import Bools, Bounds, Floats
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import Confusion, Unread
+from evalkit.scoring.stats.confusion import Confusion
 from evalkit.types import Metric
 
 UNLABELED: Final = "no response has a label"
@@ -129,15 +129,15 @@ class LabeledClasses:
     def by_class(self) -> list[Statistic]:
         """Return `class/NAME/precision`, `recall`, `f1` and `youden_j`."""
         return [
-            self._of_class(f"class/{name}/{end}", c, contrast)
+            self._of_class(f"class/{name}/{contrast}", c, contrast)
             for c, name in enumerate(self._columns.names)
-            for end, contrast in (("precision", PRECISION), ("recall", RECALL), ("f1", F1), ("youden_j", YOUDEN))
+            for contrast in ("precision", "recall", "f1", "youden_j")
         ]
 
     def overall(self) -> list[Statistic]:
         """Return the metrics over all classes, and those of the positive class if there is one."""
         positive, unread = self._columns.positive, self.unread
-        of_positive = {"tpr": RECALL, "tnr": SPECIFICITY, "youden_j": YOUDEN} if positive is not None else {}
+        of_positive = {"tpr": "recall", "tnr": "specificity", "youden_j": "youden_j"} if positive is not None else {}
         first = [self._of_class(f"class/{name}", positive or 0, contrast) for name, contrast in of_positive.items()]
         labels, occur = unread.table.sum(axis=1), unread.table.sum(axis=1) + unread.table.sum(axis=0)
         unlabeled, absent = (
@@ -189,23 +189,24 @@ class LabeledClasses:
             found.append(self._coefficient(name, value, unread.weighted_kappa(power), contrast=True))
         return found
 
-    def _of_class(self, name: str, c: int, contrast: Contrast) -> Statistic:
+    def _of_class(self, name: str, c: int, contrast: str) -> Statistic:
         """Return a statistic of one class against all others."""
-        own = np.arange(self._k) == c
-        sides, missing = (own, ~own), self.unread.missing
-        cells = np.stack(self._confusion.cells.columns, axis=1, dtype=np.float64)
-        parts = [cells[:, np.outer(label, verdict).ravel()] for verdict in sides for label in sides]
+        value, counting, absent = CONTRASTS[contrast]
+        own, cells = np.arange(self._k) == c, np.stack(self._confusion.cells.columns, axis=1, dtype=np.float64)
+        parts = [cells[:, np.outer(label, verdict).ravel()] for verdict in (own, ~own) for label in (own, ~own)]
         columns = np.stack([part.sum(axis=1) for part in parts], axis=1)
-        counted = columns[:, contrast.cells].sum(axis=1)
+        counted = columns[:, counting].sum(axis=1)
+        # Missing answers of its own label are hits or misses, those of others false alarms or the rest.
+        missing = [self.unread.missing[side].sum() for side, of in ((own, {0, 2}), (~own, {1, 3})) if of & {*counting}]
         return Statistic(
             name,
             columns,
-            contrast.value,
+            value,
             n=int(counted.sum()),
-            missing=int(sum(missing[side].sum() for side, among in zip(sides, contrast.labels, strict=True) if among)),
-            worst=contrast.bounds(self.unread, c),
+            missing=int(sum(missing)),
+            worst=self.unread.of_class(value, c),
             note=self._note,
-            why=self._why or f"{contrast.absent} '{self._columns.names[c]}'",
+            why=self._why or f"{absent} '{self._columns.names[c]}'",
             covered=counted > 0,
             pseudo=ONE_CLASS,
         )
@@ -249,47 +250,15 @@ class LabeledClasses:
         )
 
 
-def _share(right: int, wrong: int, totals: Floats) -> Floats:
-    """Return one of hits, false alarms, misses and the rest (rows, 4) as a share of itself and another."""
-    return divide(totals[:, right], totals[:, right] + totals[:, wrong])
-
-
-_precision, _recall, _specificity = (partial(_share, right, wrong) for right, wrong in ((0, 1), (0, 2), (3, 1)))
-
-
-def _f1(totals: Floats) -> Floats:
-    hits, alarms, misses, _ = totals.T
-    return divide(2 * hits, 2 * hits + alarms + misses)
-
-
-def _youden(totals: Floats) -> Floats:
-    return _recall(totals) + _specificity(totals) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """A statistic of one class against all others.
-
-    Attributes:
-        value: maps hits, false alarms, misses and the rest (rows, 4) to the statistic.
-        bounds: its bounds over missing answers.
-        cells: which of the four it counts.
-        labels: whether missing answers of its own label, and of other labels, can change it.
-        absent: why it is undefined, before the name of the class.
-    """
-
-    value: Callable[[Floats], Floats]
-    bounds: Callable[[Unread, int], Bounds]
-    cells: tuple[int, ...]
-    labels: tuple[bool, bool]
-    absent: str
-
-
-PRECISION: Final = Contrast(_precision, Unread.precision, (0, 1), (True, True), "no answer is")
-RECALL: Final = Contrast(_recall, Unread.recall, (0, 2), (True, False), "no label is")
-SPECIFICITY: Final = Contrast(_specificity, Unread.specificity, (1, 3), (False, True), "every label is")
-F1: Final = Contrast(_f1, Unread.f1, (0, 1, 2), (True, True), "no answer and no label is")
-YOUDEN: Final = Contrast(_youden, Unread.youden, (0, 1, 2, 3), (True, True), "either every label or none is")
+CONTRASTS: Final[Mapping[str, tuple[Callable[[Floats], Floats], tuple[int, ...], str]]] = {
+    "precision": (confusion.precision, (0, 1), "no answer is"),
+    "recall": (confusion.recall, (0, 2), "no label is"),
+    "specificity": (confusion.specificity, (1, 3), "every label is"),
+    "f1": (confusion.f1, (0, 1, 2), "no answer and no label is"),
+    "youden_j": (confusion.youden, (0, 1, 2, 3), "either every label or none is"),
+}
+"""Statistics of one class against all others: which of hits, false alarms, misses and the rest each counts, and why it is
+undefined, before the name of the class."""
 
 
 def _mean_of(values: Callable[[Floats], Floats], classes: Any, totals: Floats) -> Floats:

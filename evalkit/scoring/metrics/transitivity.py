@@ -220,7 +220,8 @@ class Tournaments:
             counts: (cases,) the count of each case.
             maximum: (cases,) the largest possible count of each case.
         """
-        low, n, missing = float(counts.sum()), *(int(maximum[rows].sum()) for rows in (self.complete, self.incomplete))
+        n, missing = (int(maximum[rows].sum()) for rows in (self.complete, self.incomplete))
+        low = float(counts.sum())
         return Statistic(
             f"conflict/{name}",
             [counts, self.complete],

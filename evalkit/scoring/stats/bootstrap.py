@@ -259,7 +259,7 @@ class Tally:
         name: str,
         values: Bools | Floats,
         among: Bools,
-        unread: Bools | None = None,
+        unread: Bools | int = 0,
         *,
         span: tuple[float, float] | None = None,
         **attributes: Any,
@@ -270,12 +270,12 @@ class Tally:
             name: the metric's name.
             values: (rows,) the values.
             among: (rows,) which rows were read.
-            unread: (rows,) which rows are missing; none by default.
+            unread: (rows,) which rows are missing, or how many.
             span: the lowest and highest value of a missing row; `None` if there are no such bounds.
             attributes: other attributes of the statistic.
         """
         used = np.where(among, values, 0.0)
-        n, missing, total = int(among.sum()), 0 if unread is None else int(unread.sum()), float(used.sum())
+        n, missing, total = int(among.sum()), int(np.sum(unread)), float(used.sum())
         worst: Bounds = (None, None)
         if span is not None and n + missing:
             worst = (total + missing * span[0]) / (n + missing), (total + missing * span[1]) / (n + missing)
@@ -292,7 +292,9 @@ class Tally:
             unread: (rows,) which rows are missing; none by default.
             attributes: other attributes of the statistic, such as `note` and `why`.
         """
-        made = self.mean(name, hit, among, unread, span=(0.0, 1.0), proportion=True, **attributes)
+        made = self.mean(
+            name, hit, among, 0 if unread is None else unread, span=(0.0, 1.0), proportion=True, **attributes
+        )
         return made if unread is None else replace(made, unread=self(unread))
 
 

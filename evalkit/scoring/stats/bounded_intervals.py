@@ -59,11 +59,15 @@ def mixed(value: Callable[[Floats], Floats], totals: Floats, rows: Floats, units
         if len(rows) <= _PAIRED:
             first, second = np.triu_indices(len(rows))
             every = (rows[first] + rows[second]) / 2
-        found = value((1 - share) * totals + share * units * every)
-        defined = found[np.isfinite(found)]
-        return (float(defined.min()), float(defined.max())) if len(defined) else (None, None)
+        return extremes(value((1 - share) * totals + share * units * every))
 
     return reach
+
+
+def extremes(values: Floats) -> Bounds:
+    """Return the lowest and highest of the values that are defined."""
+    defined = values[np.isfinite(values)]
+    return (float(defined.min()), float(defined.max())) if len(defined) else (None, None)
 
 
 def debiased_sum(gaps: Floats, errors: Floats) -> float:

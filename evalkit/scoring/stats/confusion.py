@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, Final
 
 import numpy as np
 
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, share
-from evalkit.scoring.stats.bounded_intervals import mixed
+from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally
+from evalkit.scoring.stats.bounded_intervals import extremes, mixed
 
 VERTICES: Final = 4096
 """With more vertices than this, bounds are those of numerator and denominator apart, which are wider."""
@@ -194,6 +195,24 @@ def f1_scores(totals: Floats) -> Floats:
     return divide(2 * np.diagonal(table, axis1=1, axis2=2), table.sum(axis=2) + table.sum(axis=1))
 
 
+def _share(right: int, wrong: int, totals: Floats) -> Floats:
+    """Return one of hits, false alarms, misses and the rest (rows, 4) as a share of itself and another."""
+    return divide(totals[:, right], totals[:, right] + totals[:, wrong])
+
+
+precision, recall, specificity = (partial(_share, right, wrong) for right, wrong in ((0, 1), (0, 2), (3, 1)))
+
+
+def f1(totals: Floats) -> Floats:
+    """Return the F1 score of hits, false alarms and misses."""
+    return divide(2 * totals[:, 0], 2 * totals[:, 0] + totals[:, 1] + totals[:, 2])
+
+
+def youden(totals: Floats) -> Floats:
+    """Return sensitivity plus specificity minus 1."""
+    return np.asarray(recall(totals) + specificity(totals) - 1)
+
+
 def mean_defined(values: Floats) -> Floats:
     """Return the mean of each row's defined values, NaN without any."""
     defined = np.isfinite(values)
@@ -224,54 +243,28 @@ class Unread:
 
     def bounds(self, value: Callable[[Floats], Floats], found: Bounds) -> Bounds:
         """Return bounds `found` widened to hold the value of the verdicts that were read, if it is defined."""
-        ends = [end for end in (*found, float(value(self.table.reshape(1, -1))[0])) if end is not None and end == end]
-        return (min(ends), max(ends)) if ends else (None, None)
+        ends = [np.nan if end is None else end for end in found]
+        return extremes(np.append(value(self.table.reshape(1, -1)), ends))
 
-    # Shares and means of shares.
+    def of_class(self, value: Callable[[Floats], Floats], c: int) -> Bounds:
+        """Return exact bounds of a statistic of one class against all others, which is monotone in every answer.
 
-    def accuracy(self) -> Bounds:
-        """Return exact bounds of accuracy."""
-        return share(float(np.trace(self.table)), self.n, float(self.missing.sum()))
-
-    def recall(self, c: int) -> Bounds:
-        """Return exact bounds of the recall of class `c`."""
-        return share(float(self.table[c, c]), float(self.labels[c]), float(self.missing[c]))
-
-    def specificity(self, c: int) -> Bounds:
-        """Return exact bounds of the share of labels other than `c` whose verdict is not `c`."""
-        rest = np.delete(np.arange(len(self.table)), c)
-        wrong, total, unknown = (float(part[rest].sum()) for part in (self.table[:, c], self.labels, self.missing))
-        return share(total - unknown - wrong, total, unknown)
-
-    def precision(self, c: int) -> Bounds:
-        """Return exact bounds of the precision of class `c`."""
-        hits, alarms = float(self.table[c, c]), float(self.table[:, c].sum() - self.table[c, c])
-        more_hits, more_alarms = float(self.missing[c]), float(self.missing.sum() - self.missing[c])
-        lows = [(hits, alarms + more_alarms), (hits + more_hits, alarms + more_alarms)]
-        highs = [(hits + more_hits, alarms), (hits + more_hits, alarms + more_alarms)]
-        low, high = (
-            next((right / (right + wrong) for right, wrong in ends if right + wrong), None) for ends in (lows, highs)
-        )
-        return low, high
-
-    def f1(self, c: int) -> Bounds:
-        """Return exact bounds of the F1 score of class `c`."""
-        hits, others = float(self.table[c, c]), float(self.missing.sum() - self.missing[c])
-        total = float(self.labels[c] + self.table[:, c].sum())
-        best = total + float(self.missing[c])
-        low = 2 * hits / (total + others) if total + others else None
-        return low, 2 * (hits + float(self.missing[c])) / best if best else low
-
-    def youden(self, c: int) -> Bounds:
-        """Return exact bounds of sensitivity plus specificity minus 1: they have no label in common."""
-        (low, high), (other_low, other_high) = self.recall(c), self.specificity(c)
-        if low is None or other_low is None or high is None or other_high is None:
-            return None, None
-        return low + other_low - 1, high + other_high - 1
+        Args:
+            value: maps hits, false alarms, misses and the rest (rows, 4) to the statistic.
+            c: the class.
+        """
+        hits, answers, labels, lost = self.table[c, c], self.table[:, c].sum(), self.table[c].sum(), self.missing[c]
+        alarms, misses, others = answers - hits, labels - hits, self.missing.sum() - lost
+        rest = self.table.sum() - hits - alarms - misses
+        ends = [
+            (hits + right, alarms + wrong, misses + lost - right, rest + others - wrong)
+            for right, wrong in product((0.0, lost), (0.0, others))
+        ]
+        return extremes(value(np.array(ends)))
 
     def balanced_accuracy(self) -> Bounds:
         """Return exact bounds of the mean recall: recalls of different classes have no label in common."""
-        return _mean_bounds([self.recall(c) for c in range(len(self.table))])
+        return _mean_bounds([self.of_class(recall, c) for c in range(len(self.table))])
 
     def macro_f1(self) -> Bounds:
         """Return bounds of the mean F1 score.
@@ -279,12 +272,9 @@ class Unread:
         All missing verdicts correct is best for every class at once. The lower bound takes the worst for every class
         on its own. It is exact for two classes.
         """
-        ends = [self.f1(c) for c in range(len(self.table))]
-        return self.bounds(lambda t: mean_defined(f1_scores(t)), (_mean_bounds(ends)[0], self._best(f1_scores)))
-
-    def _best(self, values: Callable[[Floats], Floats]) -> float | None:
-        found = float(mean_defined(values((self.table + np.diag(self.missing)).reshape(1, -1)))[0])
-        return found if found == found else None
+        low, _ = _mean_bounds([self.of_class(f1, c) for c in range(len(self.table))])
+        _, high = extremes(mean_defined(f1_scores((self.table + np.diag(self.missing)).reshape(1, -1))))
+        return self.bounds(lambda totals: mean_defined(f1_scores(totals)), (low, high))
 
     # Coefficients that correct for chance.
 
@@ -368,11 +358,11 @@ class Unread:
             fill = fill + (best - fill) * 2 / (step + 3)
         if not np.isfinite(bound):  # one class only, with or without missing verdicts
             bound = 0.0 if sign < 0 else 1.0
-        vertices = self.at_vertices(value)
-        if vertices is None:
+        low, high = self.at_vertices(value)
+        if low is None or high is None:
             far = self._apart(constant, factor)
             return (max(-1.0, 1 - far[1]), 1 - bound) if sign < 0 else (max(-1.0, 1 - bound), 1 - far[0])
-        return (vertices[0], max(1 - bound, vertices[1])) if sign < 0 else (min(1 - bound, vertices[0]), vertices[1])
+        return (low, max(1 - bound, high)) if sign < 0 else (min(1 - bound, low), high)
 
     def _apart(self, constant: float, factor: float) -> tuple[float, float]:
         """Return bounds of do / de from those of do and de apart."""
@@ -384,19 +374,17 @@ class Unread:
         ends = sorted(constant + factor * float((counts**2).sum()) / (4 * n * n) for counts in (even, far))
         return wrong / n / ends[1], (wrong + unknown) / n / ends[0] if ends[0] > 1e-12 else np.inf
 
-    def at_vertices(self, value: Callable[[Floats], Floats]) -> tuple[float, float] | None:
+    def at_vertices(self, value: Callable[[Floats], Floats]) -> Bounds:
         """Return the lowest and highest value at a vertex; `None` if there are too many vertices, or none has one."""
         k, rows = len(self.table), np.flatnonzero(self.missing)
         if k ** len(rows) > VERTICES:
-            return None
+            return None, None
         tables = []
         for target in product(range(k), repeat=len(rows)):
             table = self.table.copy()
             table[rows, list(target)] += self.missing[rows]
             tables.append(table.ravel())
-        values = value(np.array(tables))
-        defined = values[np.isfinite(values)]
-        return (float(defined.min()), float(defined.max())) if len(defined) else None
+        return extremes(value(np.array(tables)))
 
     def matthews(self) -> Bounds:
         """Return bounds of Matthews' coefficient.
@@ -414,10 +402,10 @@ class Unread:
             low, high = (0.0 if end != end else end for end in ends)
             return self.bounds(matthews, (low, high))
         low, high = self._matthews_apart()
-        found = self.at_vertices(matthews)
-        if found is not None:
-            low = low if low > 0 else min(found[0], 0.0)
-            high = high if high < 0 else max(found[1], 0.0)
+        lowest, highest = self.at_vertices(matthews)
+        if lowest is not None and highest is not None:
+            low = low if low > 0 else min(lowest, 0.0)
+            high = high if high < 0 else max(highest, 0.0)
         return self.bounds(matthews, (low, high))
 
     def _matthews_apart(self) -> tuple[float, float]:
