@@ -191,7 +191,7 @@ class BatchRun:
     async def _submit(self, found: Round) -> None:
         ceilings = {one.key: one.ceiling or 0.0 for one in found.requests}
         for target in {one.target for one in found.requests}:
-            await self._api(target).open()
+            await self._api(target)
         with TemporaryDirectory(prefix="evalkit-batch-") as folder:
             path, index = Path(folder, "requests.jsonl"), RequestIndex()
             files = await asyncio.to_thread(write_round, path, found, store=None)
@@ -201,7 +201,9 @@ class BatchRun:
                 one, tag = PendingBatch(file, rungs, time(), sum(ceilings[key] for key in rungs)), uuid4().hex
                 await self._save(tag, one)
                 try:
-                    batch = await self._api(file.target).submit(path.with_name(file.name), tag, self._check_lock)
+                    batch = await (await self._api(file.target)).submit(
+                        path.with_name(file.name), tag, self._check_lock
+                    )
                 except CallError as error:
                     what = f"{file.target.model}: no batch could be created ({error.message})"
                     raise ConfigError(what, remedy="repeat the command; what was submitted is kept") from error
@@ -228,9 +230,7 @@ class BatchRun:
                 raise StoreError(what) from None
             tag, target = name.removeprefix(_NAMES), one.file.target
             if one.batch is None and (target.model, target.api_base) in self._apis:
-                api = self._api(target)
-                await api.open()
-                one = replace(one, batch=await api.find(tag, one.created - _DAY))
+                one = replace(one, batch=await (await self._api(target)).find(tag, one.created - _DAY))
                 await self._save(tag, None if one.batch is None else one)
                 if one.batch is None:  # it was never created
                     continue
@@ -254,8 +254,7 @@ class BatchRun:
             await asyncio.sleep(self._config.runner.poll)
 
     async def _look(self, one: PendingBatch) -> BatchStatus | None:
-        api, batch = self._api(one.file.target), one.batch or ""
-        await api.open()
+        api, batch = await self._api(one.file.target), one.batch or ""
         try:
             return await api.look(batch)
         except CallError as error:
@@ -276,7 +275,7 @@ class BatchRun:
             for file in status.files:
                 path = Path(folder, f"{len(paths)}.jsonl")
                 try:
-                    await self._api(one.file.target).download(file, path)
+                    await (await self._api(one.file.target)).download(file, path)
                     paths.append(path)
                 except CallError as error:
                     if error.retryable:
@@ -305,8 +304,10 @@ class BatchRun:
             remedy = "its answers are stored; repeat the command to submit the rest"
             raise ConfigError(what + (f" ({status.error})" if status.error else ""), remedy=remedy)
 
-    def _api(self, target: BatchTarget) -> BatchApi:
-        return self._apis[target.model, target.api_base]
+    async def _api(self, target: BatchTarget) -> BatchApi:
+        api = self._apis[target.model, target.api_base]
+        await api.open()
+        return api
 
     async def _save(self, tag: str, one: PendingBatch | None) -> None:
         text = None if one is None else dumps(asdict(one))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -132,18 +132,14 @@ class PlannedCalls:
             planned = self._evaluator.plan(case)
             self._planned += len(planned) * len(self._specs)
             for index, spec in enumerate(self._specs):
-                groups = _groups(case, index, planned, position)
+                positions = defaultdict[Unit, list[int]](list)
+                for number, request in enumerate(planned, position):
+                    positions[request.unit].append(number)
+                groups = {unit: CallGroup(case, index, tuple(numbers)) for unit, numbers in positions.items()}
                 for request in planned:
                     named = replace(request, judge=spec.name)
                     yield PlannedCall(position, index, named, call_key(spec, request), groups[request.unit])
                     position += 1
-
-
-def _groups(case: Case, judge: int, planned: Sequence[JudgeRequest], start: int) -> Mapping[Unit, CallGroup]:
-    positions: defaultdict[Unit, list[int]] = defaultdict(list)
-    for position, request in enumerate(planned, start):
-        positions[request.unit].append(position)
-    return {unit: CallGroup(case, judge, tuple(places)) for unit, places in positions.items()}
 
 
 MAX_FOLLOW_UPS = 2**20

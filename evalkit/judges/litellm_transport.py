@@ -40,7 +40,7 @@ from evalkit.judges.responses import ENCODINGS, Answer, amount, answer_in, answe
 from evalkit.judges.setup import Shape
 
 if TYPE_CHECKING:
-    from httpx import Request, Response
+    from httpx import Request
 
 _LATE_IMPORTS = (
     "litellm._service_logger",
@@ -285,6 +285,8 @@ def _openai_client_headers(organization: str | None) -> Mapping[str, str]:
 
 
 def _guard_transport(transport: Any) -> Any:
+    from httpx import AsyncByteStream, Response
+
     if transport is None:
         return None
     handle: Callable[[Request], Awaitable[Response]] = transport.handle_async_request
@@ -297,31 +299,25 @@ def _guard_transport(transport: Any) -> Any:
         request.headers.update(guard.extra_headers)
         response = await handle(request)
         try:
-            return await _checked(response, guard)
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            unless_redirected(response.status_code, headers)
+            assert isinstance(response.stream, AsyncByteStream)
+            body = await read_body(response.stream, headers.get("content-encoding", ""), guard.limit)
+            if response.status_code >= 400:
+                body = _readable_error(body)
+            elif guard.openai:
+                guard.answer = answer_in(response.status_code, body, headers)
+                body = json.dumps(_stand_in(guard.answer)).encode()
         except CallError as error:
             guard.refused = error
             raise
         finally:
             await response.aclose()
+        kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _BODY_HEADERS]
+        return Response(response.status_code, headers=kept, content=body, extensions=response.extensions)
 
     transport.handle_async_request = guarded_handler
     return transport
-
-
-async def _checked(response: Response, guard: Guard) -> Response:
-    from httpx import AsyncByteStream, Response
-
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    unless_redirected(response.status_code, headers)
-    assert isinstance(response.stream, AsyncByteStream)
-    body = await read_body(response.stream, headers.get("content-encoding", ""), guard.limit)
-    if guard.openai and response.status_code < 400:
-        guard.answer = answer_in(response.status_code, body, headers)
-        body = json.dumps(_stand_in(guard.answer)).encode()
-    if response.status_code >= 400:
-        body = _readable_error(body)
-    kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _BODY_HEADERS]
-    return Response(response.status_code, headers=kept, content=body, extensions=response.extensions)
 
 
 def _stand_in(answer: Answer) -> dict[str, Any]:

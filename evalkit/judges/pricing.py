@@ -20,6 +20,7 @@ _THOUSANDS = re.compile(r"(\d+)k_tokens")
 _ANY_TIER = (None, "auto", "on_demand")
 _BASE_TIERS = (*_ANY_TIER, "default", "standard")
 _DISCOUNTING = ("fireworks_ai",)  # cached tokens are cheaper there, and the list does not have their price
+_PRICES = {"input_cost_per_token", "output_cost_per_token"}
 _VARYING = {"tiered_pricing", "off_peak_pricing"}
 
 
@@ -42,8 +43,7 @@ def entry_of(prices: Mapping[str, Any], model: str) -> Mapping[str, Any]:
 
 def batch_entry(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an entry of the price list with its batch prices as its prices; few have any."""
-    names = ("input_cost_per_token", "output_cost_per_token")
-    return {**entry, **{name: entry.get(f"{name}_batches") for name in names}}
+    return {**entry, **{name: entry.get(f"{name}_batches") for name in _PRICES}}
 
 
 def price_of(config: JudgeConfig, *, batch: bool = False) -> Price | None:
@@ -90,9 +90,15 @@ def listed_cost(
         tier: The service tier.
         batch: Whether the call was part of a batch; the list has such prices for few providers.
     """
-    entry = next((found for model in models if (found := _priced(provider, model))), None)
+    keys = [key for model in models for key in (f"{provider}/{model}", model or "")]
+    entries: list[Mapping[str, Any]] = [price_list().get(key) or {} for key in keys]
+    entry = next((e for e in entries if e.get("litellm_provider") == provider and set(e) >= _PRICES), None)
     prompt, written = usage.prompt_tokens, usage.completion_tokens
-    if entry is None or prompt is None or written is None or tier not in _BASE_TIERS or not _flat(entry, prompt):
+    if entry is None or prompt is None or written is None or tier not in _BASE_TIERS:
+        return None
+    # The base prices apply at any time of day, and to prompts below each threshold.
+    tiers = [match for name in entry if name.startswith(_TIERED) and (match := _THOUSANDS.match(name, len(_TIERED)))]
+    if _VARYING & set(entry) or any(prompt >= 1000 * int(match[1]) for match in tiers):
         return None
     if batch:
         reading, writing = (batch_entry(entry)[f"{way}_cost_per_token"] for way in ("input", "output"))
@@ -103,19 +109,3 @@ def listed_cost(
         return None
     reading = (prompt - reused) * each + (reused * reread if reused else 0)
     return float(reading + written * entry["output_cost_per_token"]) or None
-
-
-def _flat(entry: Mapping[str, Any], prompt: int) -> bool:
-    """Return whether the entry's base prices apply to a prompt of this many tokens, at any time of day."""
-    tiers = [found for name in entry if name.startswith(_TIERED) and (found := _THOUSANDS.match(name, len(_TIERED)))]
-    return not _VARYING & set(entry) and all(prompt < 1000 * int(tier[1]) for tier in tiers)
-
-
-def _priced(provider: str, model: str | None) -> Mapping[str, Any] | None:
-    for name in (f"{provider}/{model}", model or ""):
-        entry: Mapping[str, Any] = price_list().get(name) or {}
-        if entry.get("litellm_provider") == provider and {"input_cost_per_token", "output_cost_per_token"} <= set(
-            entry
-        ):
-            return entry
-    return None

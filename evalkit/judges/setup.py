@@ -9,8 +9,8 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from evalkit.config import SIMULATED, JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges.error_mapping import clean_message
-from evalkit.types import AnswerFormat, JudgeRequest, Rung
+from evalkit.types import JudgeRequest, Rung
 
 LOCAL = "local/"
 FREE = (LOCAL, SIMULATED)
@@ -132,7 +132,17 @@ def settings(shape: Shape, request: JudgeRequest, params: Mapping[str, Any]) -> 
         params: The sampling parameters.
     """
     kept = {name: value for name, value in params.items() if name not in shape.dropped}
-    return kept if request.answer is None else {**kept, **_format_settings(shape.rung, request.answer)}
+    if (answer := request.answer) is None or shape.rung == "text":
+        return kept
+    schema = json.loads(json.dumps(dict(answer.schema)))
+    if shape.rung == "tool":
+        tool = {"name": answer.name, "description": "Give the answer.", "parameters": schema}
+        choice = {"type": "function", "function": {"name": answer.name}}
+        return {**kept, "tools": [{"type": "function", "function": tool}], "tool_choice": choice}
+    form: dict[str, Any] = {"type": shape.rung}
+    if shape.rung == "json_schema":
+        form["json_schema"] = {"name": answer.name, "schema": schema, "strict": True}
+    return {**kept, "response_format": form}
 
 
 def adapted(shape: Shape, complaint: str, *, fixed: bool, sent: Collection[str]) -> Shape | None:
@@ -153,20 +163,6 @@ def adapted(shape: Shape, complaint: str, *, fixed: bool, sent: Collection[str])
     if fixed or pattern is None or not pattern.search(complaint):
         return None
     return replace(shape, rung=RUNGS[RUNGS.index(shape.rung) + 1])
-
-
-def _format_settings(rung: Rung, answer: AnswerFormat) -> dict[str, Any]:
-    schema = json.loads(json.dumps(dict(answer.schema)))
-    if rung == "json_schema":
-        json_schema = {"name": answer.name, "schema": schema, "strict": True}
-        return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
-    if rung == "tool":
-        tool = {"name": answer.name, "description": "Give the answer.", "parameters": schema}
-        return {
-            "tools": [{"type": "function", "function": tool}],
-            "tool_choice": {"type": "function", "function": {"name": answer.name}},
-        }
-    return {"response_format": {"type": "json_object"}} if rung == "json_object" else {}
 
 
 def resolve_target(litellm: Any, config: JudgeConfig) -> Target:
@@ -288,25 +284,18 @@ def hidden_setup_error(error: BaseException, model: str) -> JudgeSetupError | No
 def _missing_keys(litellm: Any, model: str) -> tuple[str, ...]:
     if model.startswith("local/"):
         return ()
-    with _no_empty_variables():
-        found = litellm.validate_environment(model)
-    missing = tuple(found.get("missing_keys") or ())
-    # If more than a key is missing, there are other credentials (profiles, instance roles) that only a call can test.
-    keys_only = bool(missing) and all(name.endswith(("_API_KEY", "_API_TOKEN")) for name in missing)
-    return missing if keys_only and not found.get("keys_in_environment") else ()
-
-
-@contextmanager
-def _no_empty_variables() -> Iterator[None]:
-    """Hide empty environment variables within the block: LiteLLM takes them for keys."""
-    # Of the process: LiteLLM reads its keys from os.environ, and `validate_environment` takes no other mapping.
+    # LiteLLM takes empty variables for keys. It reads keys from os.environ only, so they are hidden in the process.
     empty = {name: value for name, value in os.environ.items() if not value.strip()}
     for name in empty:
         del os.environ[name]
     try:
-        yield
+        found = litellm.validate_environment(model)
     finally:
         os.environ.update(empty)
+    missing = tuple(found.get("missing_keys") or ())
+    # If more than a key is missing, there are other credentials (profiles, instance roles) that only a call can test.
+    keys_only = bool(missing) and all(name.endswith(("_API_KEY", "_API_TOKEN")) for name in missing)
+    return missing if keys_only and not found.get("keys_in_environment") else ()
 
 
 def _no_key(target: Target, what: str) -> JudgeSetupError:

@@ -268,21 +268,17 @@ def _quality(text: str) -> float:
 def _content_quality(text: str) -> float:
     """Return the quality of the sample's text whose content this text has, in proportion to how much of it is there."""
     own = _trigrams(text)
-    held = {known: len(parts & own) / len(parts) for known, parts in _labeled_trigrams().items()}
+    held = {known: len((parts := _trigrams(known)) & own) / len(parts) for known in _labeled()}
     best = max(held, key=held.__getitem__)
     if held[best] >= 0.4:
         return _labeled()[best] * held[best]
     return min((_uniform("quality", part) for part in own), default=0.0) * len(own) % 1.0 * min(1.0, len(own) / 400)
 
 
+@cache
 def _trigrams(text: str) -> frozenset[str]:
     plain = re.sub(r"[\W_]+", "", text).casefold()
     return frozenset(plain[place : place + 3] for place in range(len(plain) - 2))
-
-
-@cache
-def _labeled_trigrams() -> Mapping[str, frozenset[str]]:
-    return {text: _trigrams(text) for text in _labeled()}
 
 
 @cache

@@ -45,24 +45,10 @@ def tighten(schema: Mapping[str, Any], *, string_limit: int | None, list_limit: 
         string_limit: The longest string, in characters; `None` for no limit.
         list_limit: The longest list, in items; `None` for no limit.
     """
-    return {
-        name: _part(name, value, string_limit, list_limit)
-        for name, value in _each_once(_bounded(schema, string_limit, list_limit)).items()
-    }
 
+    def tight(part: Any) -> Any:
+        return tighten(part, string_limit=string_limit, list_limit=list_limit) if isinstance(part, Mapping) else part
 
-def _part(name: str, value: Any, string_limit: int | None, list_limit: int | None) -> Any:
-    limits = {"string_limit": string_limit, "list_limit": list_limit}
-    if name in ("properties", "$defs", "definitions") and isinstance(value, Mapping):
-        return {key: tighten(part, **limits) if isinstance(part, Mapping) else part for key, part in value.items()}
-    if name in ("items", "additionalProperties", "not") and isinstance(value, Mapping):
-        return tighten(value, **limits)
-    if name in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
-        return [tighten(part, **limits) if isinstance(part, Mapping) else part for part in value]
-    return value
-
-
-def _bounded(schema: Mapping[str, Any], string_limit: int | None, list_limit: int | None) -> dict[str, Any]:
     kinds = schema.get("type")
     kinds = kinds if isinstance(kinds, list) else [kinds]
     bounded = dict(schema)
@@ -71,18 +57,22 @@ def _bounded(schema: Mapping[str, Any], string_limit: int | None, list_limit: in
         bounded["maxLength"] = max(string_limit, schema.get("minLength", 0))
     if "array" in kinds and list_limit is not None:
         bounded["maxItems"] = max(min(list_limit, schema.get("maxItems", list_limit)), schema.get("minItems", 0))
+    items = bounded.get("items")
+    if isinstance(items, Mapping) and bounded.get("minItems") == bounded.get("maxItems"):
+        for name, part in items.get("properties", {}).items():
+            if len(values := part.get("enum", [])) == bounded["minItems"]:
+                fixed = [{**items, "properties": {**items["properties"], name: {"const": value}}} for value in values]
+                del bounded["items"]
+                bounded |= {"prefixItems": fixed, "items": False}
+                break
+    for name, value in bounded.items():
+        if name in ("properties", "$defs", "definitions") and isinstance(value, Mapping):
+            bounded[name] = {key: tight(part) for key, part in value.items()}
+        elif name in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
+            bounded[name] = [tight(part) for part in value]
+        elif name in ("items", "additionalProperties", "not"):
+            bounded[name] = tight(value)
     return bounded
-
-
-def _each_once(schema: dict[str, Any]) -> dict[str, Any]:
-    items = schema.get("items")
-    if not isinstance(items, Mapping) or schema.get("minItems") != schema.get("maxItems"):
-        return schema
-    for name, part in items.get("properties", {}).items():
-        if len(values := part.get("enum", [])) == schema["minItems"]:
-            fixed = [{**items, "properties": {**items["properties"], name: {"const": value}}} for value in values]
-            return {**{k: v for k, v in schema.items() if k != "items"}, "prefixItems": fixed, "items": False}
-    return schema
 
 
 MODEL = "local/smollm2-135m-instruct"
