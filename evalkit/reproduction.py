@@ -12,6 +12,7 @@ from typing import Any
 
 from evalkit.api import Materials, ask_judges, load_materials, run_manifest
 from evalkit.audit import Audit
+from evalkit.batch.requests import AnsweredJudge
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.core.resources import project
 from evalkit.datasets import Dataset
@@ -25,7 +26,7 @@ from evalkit.judges import spec_of
 from evalkit.results import RunResult
 from evalkit.runs.layout import CASES, JUDGMENTS, PROMPTS
 from evalkit.scoring import score_run
-from evalkit.types import Completion, JudgeRequest, JudgeSpec, Judgment, Metric
+from evalkit.types import Completion, JudgeSpec, Judgment, Metric
 
 NUMBERS = ("value", "low", "high", "n", "missing", "worst_low", "worst_high")
 NEVER_STORED = ("failed", "refused")
@@ -171,11 +172,11 @@ def _from_run(result: RunResult, config: RunConfig, materials: Materials) -> Seq
     judging = judge_cases(
         materials.dataset.cases,
         materials.evaluator,
-        [_Recorded(spec) for spec in specs],
+        [AnsweredJudge(spec) for spec in specs],
         _Answers(result.judgments),
         config.runner,
         store_mode="read_only",
-        arbiter=None if arbiter is None else _Recorded(_specs(result, arbiter)[0]),
+        arbiter=None if arbiter is None else AnsweredJudge(_specs(result, arbiter)[0]),
         spool=Path.cwd(),
     )
     return run_async(judging).judgments
@@ -185,19 +186,6 @@ def _specs(result: RunResult, judge: JudgeConfig) -> tuple[JudgeSpec, ...]:
     """Return the identity of each judge; the weights of an embedded judge need not be installed."""
     recorded = _models(result.manifest.get("judges"))
     return spec_of(judge, models={name: model for name, model in recorded.items() if "@sha256:" in model})
-
-
-@dataclass(slots=True)
-class _Recorded:
-    """A judge that is never called, because its answers are recorded."""
-
-    spec: JudgeSpec
-
-    async def complete(self, request: JudgeRequest) -> Completion:
-        raise AssertionError(f"{self.spec.name} was called for {request.case_id}")
-
-    async def close(self) -> None:
-        pass
 
 
 class _Answers:

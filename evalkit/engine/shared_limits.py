@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 from uuid import uuid4
 
 from evalkit.config import RunnerConfig
@@ -22,6 +23,15 @@ BURST = 1.0
 """Seconds of requests that several workers may send at once: what a busy machine delays would pile up in a minute."""
 BLOCK = 0.002
 """The share of a budget that is taken at a time, unless one call needs more."""
+
+
+class _Taken(NamedTuple):
+    """Calls and tokens that were taken from `first` to `last`, in seconds of the store's clock."""
+
+    first: float
+    last: float
+    calls: int = 0
+    tokens: float = 0.0
 
 
 class SharedWindow:
@@ -65,22 +75,22 @@ class SharedWindow:
         def change(text: str | None, now: float) -> str:
             nonlocal granted, wait
             shared = json.loads(text or '{"taken": [], "workers": {}, "next": 0}')
-            taken = [one for one in shared["taken"] if one[1] + self._span > now]
+            taken = [block for block in map(_Taken._make, shared["taken"]) if block.last + self._span > now]
             workers = {name: at for name, at in shared["workers"].items() if at + self._span > now}
             workers[self._worker] = now
             pace = self._rpm / (self._span - LATE) if len(workers) > 1 else inf
             start = max(shared["next"], now - max(BURST, 1 / pace))
             paced = (now - start + unused / pace) * pace // 1 if pace < inf else inf
-            calls, used = (sum(one[place] for one in taken) for place in (2, 3))
+            calls, used = sum(block.calls for block in taken), sum(block.tokens for block in taken)
             by_tokens = (self._tpm - used - owed) // tokens if tokens and self._tpm < inf else inf
             # Like one worker's: an amount above the limit fits into an empty window.
             granted = int(max(0 if taken else 1, min(waiting, (self._rpm - calls + unused) // 1, by_tokens, paced)))
-            wait = taken[0][1] + self._span - now if taken and paced else 1 / pace
+            wait = taken[0].last + self._span - now if taken and paced else 1 / pace
             if granted or unused or owed:
-                if not taken or now - taken[-1][0] >= GRAIN:
-                    taken.append([now, now, 0, 0.0])
-                last = taken[-1]
-                last[1:] = [now, last[2] + granted - unused, last[3] + granted * tokens + owed]
+                if not taken or now - taken[-1].first >= GRAIN:
+                    taken.append(_Taken(now, now))
+                first, _, calls, used = taken[-1]
+                taken[-1] = _Taken(first, now, calls + granted - unused, used + granted * tokens + owed)
             return json.dumps({"taken": taken, "workers": workers, "next": start + (granted - unused) / pace})
 
         _change(self._state, self._name, change)
