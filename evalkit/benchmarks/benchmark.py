@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from evalkit.benchmarks.judgment_files import Peek, load_object
-from evalkit.benchmarks.records import Options, ParsedFile
+from evalkit.benchmarks.records import ImportedJudgments, Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View
 from evalkit.config import RunConfig
 from evalkit.core.translation import Text
@@ -54,13 +54,13 @@ class Importer:
         name: The name of the format.
         about: Its files, for the help.
         sniff: Returns whether a file with this beginning may be in the format.
-        read: Returns the records of a file.
+        read: Returns the records of a file, or the judgments of the given cases.
     """
 
     name: str
     about: str
     sniff: Callable[[Peek], bool]
-    read: Callable[[Path, Options], ParsedFile]
+    read: Callable[[Path, Options], ParsedFile | ImportedJudgments]
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,10 +85,10 @@ def _sorted(arguments: Namespace) -> _Import:
 
 
 def _is_column(word: str) -> bool:
-    from evalkit.interop.importers.generic import FIELDS
+    from evalkit.interop.importers.generic import is_field
 
     key, equals, _ = word.partition("=")
-    return bool(equals) and (key in FIELDS or key.startswith(("score.", "label.", "metadata.")))
+    return bool(equals) and is_field(key)
 
 
 def _import(source: _Import) -> int:

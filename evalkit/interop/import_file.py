@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from shlex import quote
-from types import MappingProxyType
 from typing import Any
 
 from evalkit.benchmarks.benchmark import Importer
@@ -17,37 +17,25 @@ from evalkit.core.classes import fold_class
 from evalkit.datasets.formats import reader_for
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.interop import importers as folder
 from evalkit.interop.to_cases import guessed_scale, to_cases
 from evalkit.plugins import iter_benchmarks
 from evalkit.types import Judgment
 
-GENERIC, BATCH = "generic", "openai_batch"
-_ABOUT_GENERIC = "any CSV, JSONL, JSON or Parquet: --fields winner=COLUMN … or score=COLUMN … or class=COLUMN …"
-_LAYOUTS = MappingProxyType(
-    {
-        "qlora": "QLoRA's reviews by GPT-4: a file, or the folder pairwise/, oa/ or relative-gpt-3.5/",
-        "llm_rubric": "LLM-Rubric's distributions over answers: the table, or the folder with the annotators' answers",
-        "inspect": "an Inspect log, .json or .eval",
-        "promptfoo": "promptfoo's results, --output results.json",
-        "deepeval": "DeepEval's test run or evaluation result as JSON",
-        BATCH: "the output file of an OpenAI batch for the cases in dataset.path",
-    }
-)
-"""The formats that belong to no benchmark, each with its files; a module of `importers` reads each."""
+GENERIC = "generic"
 UNKNOWN = "use another file"
 """The remedy for an unknown file."""
 
 
 def importers() -> dict[str, Importer]:
-    """Return the importer of each format by name: the generic one, then benchmarks, then tools."""
-    own = {name: _importer(name, about) for name, about in _LAYOUTS.items()}
+    """Return the importer of each format by name: the generic one, then benchmarks, then tools.
+
+    Those of tools are in the modules of `importers`; adding one is adding a module.
+    """
+    modules = (import_module(module.name) for module in iter_modules(folder.__path__, f"{folder.__name__}."))
+    own = {module.IMPORTER.name: module.IMPORTER for module in modules}
     published = (benchmark.importer for benchmark in iter_benchmarks() if benchmark.importer is not None)
-    return {GENERIC: _importer(GENERIC, _ABOUT_GENERIC), **{one.name: one for one in published}, **own}
-
-
-def _importer(name: str, about: str) -> Importer:
-    module = import_module(f"evalkit.interop.importers.{name}")
-    return Importer(name, about, module.sniff, module.read)
+    return {GENERIC: own[GENERIC], **{one.name: one for one in published}, **own}
 
 
 def formats() -> dict[str, str]:
@@ -135,14 +123,12 @@ def import_judgments(name: str, path: Path, options: Options) -> ImportedJudgmen
             next(iter(reader_for(None, path)(path)), None)  # raises a more specific error if the file cannot be read
         what = "has no readable rows" if remedy == UNKNOWN else f"does not look like {name}"
         raise DatasetError(what, where=str(path), remedy=remedy)
-    if name == BATCH:
-        from evalkit.interop.importers.openai_batch import texts_of
-
-        return replace(texts_of(path, options), format=name)
     try:
         found = made.read(path, options)
     except ConfigError as bad:
         raise _with_remedy(bad, name, start, options) from None
+    if isinstance(found, ImportedJudgments):
+        return replace(found, format=name)
     if not found.records:
         raise DatasetError("has no judgments", where=str(path), remedy="use another file")
     if len({len(record.shown) for record in found.records}) > 1:

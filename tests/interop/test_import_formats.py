@@ -12,7 +12,7 @@ from evalkit.cli import main
 from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.interop import Options, describe_file, formats, recognize_format
+from evalkit.interop import Options, describe_file, formats, importers, recognize_format
 from evalkit.interop import import_judgments as brought
 from evalkit.plugins import iter_benchmarks
 from tests.support.import_layouts import (
@@ -351,6 +351,50 @@ def test_reviews_are_keyed_on_answer_ids(bring, write):
     (case,) = ran.rows("cases.jsonl")
     assert [response["model"] for response in case["responses"]] == ["a", "b", "c"]
     assert all(row["value"] == 1.0 for row in ran.rows("judgments.jsonl") if 0 in row["unit"])
+
+
+LAYOUT = """
+from evalkit.benchmarks.benchmark import Importer
+from evalkit.benchmarks.judgment_files import rows_of
+from evalkit.benchmarks.layouts import cells_of, record_of
+from evalkit.benchmarks.records import ParsedFile
+
+FIELDS = {
+    "id": "task.id",
+    "prompt": ("task.question", "task.text"),
+    "response": "answers.0.content",
+    "model": lambda row: row["system"].lower(),
+    "score.truth": "grades.truth",
+    "label": "vote",
+    "text": "reason",
+}
+
+
+def read(path, options):
+    return ParsedFile([record_of(cells_of(row, FIELDS), place, "response", options) for place, row in rows_of(path)])
+
+
+IMPORTER = Importer("mine", "files of mine", lambda start: start.has("task", "grades"), read)
+"""
+
+
+def test_a_new_layout_is_one_file(bring, write, monkeypatch):
+    added = write("added/mine.py", LAYOUT)
+    monkeypatch.setattr(importers, "__path__", [*importers.__path__, str(added.parent)])
+    rows = [
+        {"task": {"id": 1, "text": "Why?"}, "answers": [{"content": "So."}], "system": "M", "grades": {"truth": score},
+         "vote": 2, "reason": "Because."}
+        for score in (3, None)
+    ]  # fmt: skip
+    path = write("rows.jsonl", rows)
+    assert formats()["mine"] == "files of mine"
+    assert recognize_format(path) == "mine"
+    ran = bring("mine", str(path), "--judge", "judge-1")
+    assert ran.values == [("1", [0], {"truth": 3.0}), ("1", [0], "unparseable")]
+    (case,) = ran.rows("cases.jsonl")
+    assert case["prompt"] == "Why?"
+    assert [(one["text"], one["model"], one["grade"]) for one in case["responses"]] == [("So.", "m", 2.0)]
+    assert [row["judge"] for row in ran.rows("judgments.jsonl")] == ["judge-1", "judge-1"]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "[1]", "\x00", "a,b\n"])

@@ -13,7 +13,7 @@ from evalkit.benchmarks.judgment_files import load_object, rows_of
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.interop.import_file import importer
-from evalkit.interop.importers.openai_batch import texts_of
+from evalkit.interop.importers.openai_batch import read_texts
 from evalkit.interop.labeling import read_labels
 from evalkit.interop.to_cases import complete_only, to_cases
 from evalkit.types import Case, Judgment, Response
@@ -88,12 +88,12 @@ def batch(folder: Path, *names: str) -> Path:
 )
 def test_a_batch_of_other_cases_is_refused(tmp_path: Path, options: dict[str, Any], what: str) -> None:
     with pytest.raises((ConfigError, DatasetError), match=what):
-        texts_of(batch(tmp_path, "q-2"), Options(**{"cases": CASES, **options}))
+        read_texts(batch(tmp_path, "q-2"), Options(**{"cases": CASES, **options}))
 
 
 def test_the_id_of_a_request_may_name_one_response(tmp_path: Path) -> None:
     path = batch(tmp_path, "q-0", "q-1", "q-1")
-    found = texts_of(path, Options(cases=CASES, custom_id="(?P<case>.)-(?P<response>.)"))
+    found = read_texts(path, Options(cases=CASES, custom_id="(?P<case>.)-(?P<response>.)"))
     assert [(one.unit, one.sample) for one in found.judgments] == [((0,), 0), ((1,), 0), ((1,), 1)]
     assert found.judgments[0].completion is not None
     assert found.judgments[0].completion.usage.prompt_tokens is None

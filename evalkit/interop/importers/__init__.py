@@ -1,3 +1,3 @@
-"""One module per format: `sniff` detects a file, `read` returns its records."""
+"""One module per format: its `IMPORTER` detects a file and reads its records."""
 
 from __future__ import annotations

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, number, peek, require, rows_of
-from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
+from evalkit.benchmarks.layouts import record_of
+from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.types import WeightedJudgment
 
@@ -21,14 +23,13 @@ _OVERALL = "Q0"
 _SUFFIXES = (".tsv", ".csv")
 
 
-def sniff(start: Peek) -> bool:
-    """Return whether a file's rows are distributions, or those of a file in a folder."""
+def _sniff(start: Peek) -> bool:
     if start.path.is_dir():
-        return any(sniff(peek(file)) for file in _tables(start.path))
+        return any(_sniff(peek(file)) for file in _tables(start.path))
     return start.has("text_id", "criterion", *_ANSWERS.values())
 
 
-def read(path: Path, options: Options) -> ParsedFile:
+def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each dialogue; grades are the annotators' answers to the same question.
 
     Raises:
@@ -36,9 +37,8 @@ def read(path: Path, options: Options) -> ParsedFile:
         DatasetError: If a probability is missing.
     """
     tables = _tables(path if path.is_dir() else path.parent)
-    file = path if path.is_file() else next(table for table in tables if sniff(peek(table)))
+    file = path if path.is_file() else next(table for table in tables if _sniff(peek(table)))
     question = options.dimension or _OVERALL
-    judge = options.judge or file.name.partition("_")[0]
     rows = [(place, row) for place, row in rows_of(file)]
     known = dict.fromkeys(str(require(row, "criterion", place)) for place, row in rows)
     if question not in known:
@@ -46,41 +46,53 @@ def read(path: Path, options: Options) -> ParsedFile:
     grades = _grades(tables, question)
     records = []
     for place, row in rows:
-        if row["criterion"] != question:
-            continue
-        dialogue = str(require(row, "text_id", place))
-        given = grades.get(dialogue, {})
-        answer = Answer(dialogue, grade=sum(given.values()) / len(given) if given else None)
-        people = given if len(given) > 1 else {}
-        records.append(Record(dialogue, "", (answer,), _said(row, judge, question, place), grades=people))
+        if row["criterion"] == question:
+            dialogue = str(require(row, "text_id", place))
+            given = grades.get(dialogue, {})
+            cells = {
+                "id": dialogue,
+                "judge": options.judge or file.name.partition("_")[0],
+                "grade": sum(given.values()) / len(given) if given else None,
+                **({f"label.{name}": grade for name, grade in given.items()} if len(given) > 1 else {}),
+                **_score(row, question, place),
+            }
+            records.append(record_of(cells, place, "response"))
     notes = () if grades else ("the annotators' answers are missing: responses have no grades",)
     return ParsedFile(records, scale=(1.0, 4.0, 1.0), notes=notes)
 
 
-def _said(row: Mapping[str, Any], judge: str, question: str, place: str) -> RecordedJudgment:
+def _score(row: Mapping[str, Any], question: str, place: str) -> dict[str, Any]:
     chances = {answer: number(require(row, column, place)) for answer, column in _ANSWERS.items()}
     known = {answer: chance for answer, chance in chances.items() if chance is not None}
     total = sum(known.values())
     if len(known) < len(chances) or min(known.values()) < 0:
         raise DatasetError("a probability is not a number of at least 0", where=place, remedy="correct the row")
     if not total:
-        return missing_record(judge, "no answer has a probability")
+        return {"error": "no answer has a probability"}
     expected = sum(answer * chance for answer, chance in known.items()) / total
     weighted = WeightedJudgment(criteria={question: expected}, mass=min(total, 1.0))
-    return RecordedJudgment(judge, scores={question: float(max(known, key=lambda k: known[k]))}, weighted=weighted)
+    return {f"score.{question}": max(known, key=lambda k: known[k]), "weighted": weighted}
 
 
 def _grades(tables: list[Path], question: str) -> dict[str, dict[str, float]]:
     """Return each annotator's answer to a question by dialogue; 0 stands for no answer."""
-    found: dict[str, dict[str, float]] = {}
+    grades: dict[str, dict[str, float]] = {}
     for file in tables:
         if not peek(file).has("text_id", "annotator_id", question):
             continue
         for place, row in rows_of(file):
             if grade := number(row.get(question)):
-                found.setdefault(str(require(row, "text_id", place)), {})[str(row["annotator_id"])] = grade
-    return found
+                grades.setdefault(str(require(row, "text_id", place)), {})[str(row["annotator_id"])] = grade
+    return grades
 
 
 def _tables(folder: Path) -> list[Path]:
     return sorted(file for file in folder.iterdir() if file.suffix in _SUFFIXES)
+
+
+IMPORTER = Importer(
+    "llm_rubric",
+    "LLM-Rubric's distributions over answers: the table, or the folder with the annotators' answers",
+    _sniff,
+    _read,
+)

@@ -9,8 +9,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, number, require, rows_of, text
-from evalkit.benchmarks.records import ImportedJudgments, Options, ParsedFile
+from evalkit.benchmarks.records import ImportedJudgments, Options
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.types import Case, Completion, Judgment, Unit, Usage
 
@@ -25,18 +26,11 @@ SHAPES = (
 """The default patterns of ids; the first one that matches a case is used."""
 
 
-def sniff(start: Peek) -> bool:
-    """Return whether a file's rows are responses of a batch."""
+def _sniff(start: Peek) -> bool:
     return start.has("custom_id") and ("response" in start.row or "error" in start.row)
 
 
-def read(path: Path, options: Options) -> ParsedFile:
-    """Raise, because the file of a batch has only texts (`texts_of`) and no verdicts."""
-    del options
-    raise ConfigError("has no verdicts", where=str(path), remedy="set its cases: dataset=file dataset.path=FILE")
-
-
-def texts_of(path: Path, options: Options) -> ImportedJudgments:
+def read_texts(path: Path, options: Options) -> ImportedJudgments:
     """Return a judgment for each response of a batch; its text is not yet read.
 
     Raises:
@@ -137,3 +131,8 @@ def _usage(usage: Any) -> Usage:
 
 
 _COUNTS = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))
+
+
+IMPORTER = Importer(
+    "openai_batch", "the output file of an OpenAI batch for the cases in dataset.path", _sniff, read_texts
+)

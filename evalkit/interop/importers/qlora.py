@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, number, require, rows_of, sibling_file, text
-from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
+from evalkit.benchmarks.layouts import record_of
+from evalkit.benchmarks.records import Options, ParsedFile
 
 _SCORES = {1: 1.0, 2: -1.0, 3: 0.0}
 _REVIEWER = re.compile(r"(?:-(?P<judge>[^-]+(?:-[\d.]+)?)-|_(?P<named>[^_]+)_)reviewer(?:[-_]\w+)?\Z")
@@ -28,12 +30,11 @@ OUTPUT = {
 }
 
 
-def sniff(start: Peek) -> bool:
-    """Return whether a file's rows are reviews."""
+def _sniff(start: Peek) -> bool:
     return start.has("review_id", "answer1_id", "answer2_id", "score") and any(name in start.row for name in _IDS)
 
 
-def read(path: Path, options: Options) -> ParsedFile:
+def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each review; a system is identified by its answers' ids and named by most of its files."""
     reviews = []
     votes: dict[str, Counter[str]] = {}
@@ -51,11 +52,11 @@ def read(path: Path, options: Options) -> ParsedFile:
         systems = names[ids[0]], names[ids[1]]
         if sorted(systems) != sorted(sides):  # an id shared by systems with identical texts
             systems = sides
-        shown = tuple(
-            Answer(system, texts.get((system, question)) or texts.get((one, question), ""), system)
-            for system, one in zip(systems, ids, strict=True)
-        )
-        records.append(Record(question, prompts.get(question, ""), shown, _said(row, judge)))
+        cells = {"id": question, "prompt": prompts.get(question, ""), "judge": judge, "text": row.get("text")}
+        for side, system, answer in zip("ab", systems, ids, strict=True):
+            words = texts.get((system, question)) or texts.get((answer, question), "")
+            cells |= {f"model_{side}": system, f"response_{side}": words}
+        records.append(record_of({**cells, **_verdict(row)}, place, "pair"))
     scored = sum(isinstance(row.get("score"), list) for _, row, *_ in reviews)
     notes = [f"winners derived from two scores: {scored}"] if scored else []
     notes += [] if texts else ["the systems' answers (../generations) are missing: texts are empty"]
@@ -75,14 +76,12 @@ def _of_file(place: str) -> tuple[tuple[str, str], str]:
     return (_system(first) or "1", _system("".join(second)) or "2"), judge
 
 
-def _said(row: Mapping[str, Any], judge: str) -> RecordedJudgment:
-    words, score = row.get("text"), row.get("score")
-    value = _lead(score) if isinstance(score, list) else _SCORES.get(score) if isinstance(score, int) else None
-    if value is not None:
-        return RecordedJudgment(judge, value=value, text=words)
-    if words == "error":
-        return missing_record(judge, "the review is 'error'", status="failed")
-    return missing_record(judge, f"score is {score}", text=words)
+def _verdict(row: Mapping[str, Any]) -> dict[str, Any]:
+    score = row.get("score")
+    margin = _lead(score) if isinstance(score, list) else _SCORES.get(score) if isinstance(score, int) else None
+    if row.get("text") == "error" and margin is None:
+        return {"failure": "the review is 'error'", "text": None}
+    return {"margin": margin, "error": f"score is {score}"}
 
 
 def _lead(scores: list[Any]) -> float | None:
@@ -96,16 +95,16 @@ def _lead(scores: list[Any]) -> float | None:
 def _texts(path: Path) -> dict[tuple[str, str], str]:
     """Return the systems' answers by system, answer id and question, if their files are available."""
     folder = sibling_file(path, "generations")
-    found: dict[tuple[str, str], str] = {}
+    answers: dict[tuple[str, str], str] = {}
     for file in sorted(folder.rglob("*.jsonl")) if folder is not None else ():
         for _, row in rows_of(file):
             answer = next((row[name] for name in ("generation_truncated", "generation", "text") if name in row), "")
             said, question = text(answer).split(_NEXT)[0], _question(row)
             if question is not None:
-                found[_system(file.stem), question] = said
+                answers[_system(file.stem), question] = said
                 if row.get("answer_id"):
-                    found[str(row["answer_id"]), question] = said
-    return found
+                    answers[str(row["answer_id"]), question] = said
+    return answers
 
 
 def _system(stem: str) -> str:
@@ -119,3 +118,8 @@ def _prompts(path: Path) -> dict[str, str]:
     if not files and (file := sibling_file(path, "vicuna_questions.jsonl", "question.jsonl")) is not None:
         files = [file]
     return {_question(row) or "": text(row.get("text")) for file in files for _, row in rows_of(file)}
+
+
+IMPORTER = Importer(
+    "qlora", "QLoRA's reviews by GPT-4: a file, or the folder pairwise/, oa/ or relative-gpt-3.5/", _sniff, _read
+)

@@ -1,0 +1,251 @@
+"""Read judgments of any layout: fields by path become cells, and a row of cells becomes a record.
+
+A layout is a table of fields, each a path or a function of the row, or several of which the first with a value counts.
+The names of cells imply how their values are read: texts, numbers, winners, grades or classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from evalkit.benchmarks.judgment_files import number, text
+from evalkit.benchmarks.records import (
+    NONE,
+    NOTHING,
+    TIE,
+    Answer,
+    Options,
+    ParsedFile,
+    Record,
+    RecordedJudgment,
+    missing_record,
+    parse_winner,
+)
+from evalkit.datasets.field_mapping import column_value
+from evalkit.datasets.formats import Row
+from evalkit.datasets.labels import normalize_label
+from evalkit.datasets.text import ABSENT
+from evalkit.errors import DatasetError
+from evalkit.types import Winner
+
+Unit = Literal["pair", "response", "class"]
+Cells = Mapping[str, Any]
+Getter = str | Callable[[Any], Any]
+Field = Getter | tuple[Getter, ...]
+PREFIXES: Final = ("score.", "label.", "metadata.")
+"""Beginnings of cells for the scores of criteria, the labels of annotators, and metadata."""
+_ALL: Final = ("id", "prompt", "context", "reference", "text", "judge", "sample", "confidence", "label", "metadata")
+CELLS: Final[Mapping[Unit, tuple[str, ...]]] = {
+    "pair": (*_ALL, "response_a", "response_b", "model_a", "model_b", "winner", "margin", "order"),
+    "response": (*_ALL, "response", "model", "score", "grade"),
+    "class": (*_ALL, "response", "model", "class"),
+}
+"""The cells of each unit that is judged: a pair, the score of one response, or its class."""
+_SWAPPED: Final = {"ab": False, "ba": True, "a": False, "b": True, "false": False, "true": True, "0": False, "1": True}
+_MARGINS: Final[Mapping[Winner, float]] = {"A": 1.0, "B": -1.0, "TIE": 0.0}
+_LABELS: Final = {"pair": "labels", "response": "grades", "class": "classes"}
+
+
+def cells_of(row: Row, fields: Mapping[str, Field]) -> dict[str, Any]:
+    """Return the cells of a row; a cell without a value is absent."""
+    cells = {}
+    for name, field in fields.items():
+        paths = field if isinstance(field, tuple) else (field,)
+        values = (path(row) if callable(path) else column_value(row, path) for path in paths)
+        value = next((value for value in values if value is not ABSENT and value not in (None, "", [])), None)
+        if value is not None:
+            cells[name] = value
+    return cells
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the scores of an item: `score` is `None` if there is none, for the reason in `error`."""
+
+    name: str
+    score: float | None
+    reason: Any = None
+    error: str = ""
+    description: str = ""
+
+
+def scored_items(
+    items: Sequence[Any],
+    fields: Mapping[str, Field],
+    parts: Callable[[Any], Sequence[Part] | None],
+    names: tuple[str, str],
+    scale: tuple[float, float, float] | None = (0.0, 1.0, 0.001),
+) -> ParsedFile:
+    """Return a record for each item, with its scores as criteria, and notes on what is omitted.
+
+    Args:
+        items: The items, such as test cases with the scores of several metrics.
+        fields: The fields of an item; `failure` is why it could not be judged.
+        parts: Returns the scores of an item; `None` if it was not judged and is omitted.
+        names: How notes call items that are not judged, and parts without a score.
+        scale: The scale of all scores (min, max, step), if it is known.
+    """
+    judged = [(item, scores) for item in items if (scores := parts(item)) is not None]
+    criteria: dict[str, str] = {}
+    records = [
+        record_of({**cells_of(item, fields), **_scored(scores, criteria)}, str(index), "response")
+        for index, (item, scores) in enumerate(judged)
+    ]
+    every = [part for _, scores in judged for part in scores]
+    unscored = sum(part.score is None for part in every)
+    notes = [f"{names[0]}, omitted: {len(items) - len(judged)} of {len(items)}"] if len(judged) < len(items) else []
+    notes += [f"{names[1]}: {unscored} of {len(every)}"] if unscored else []
+    return ParsedFile(records, scale=scale, criteria=criteria, notes=tuple(notes))
+
+
+def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> dict[str, Any]:
+    """Return the cells of scores, reasons and errors; a duplicate name gets a number."""
+    scores: dict[str, float] = {}
+    for part in parts:
+        same = sum(name == part.name or name.startswith(f"{part.name} ") for name in scores)
+        name = f"{part.name} {same + 1}" if same else part.name
+        criteria.setdefault(name, part.description)
+        if part.score is not None:
+            scores[name] = part.score
+    cells: dict[str, Any] = {f"score.{name}": score for name, score in scores.items()}
+    reasons = "\n\n".join(part.reason for part in parts if isinstance(part.reason, str) and part.reason)
+    error = "; ".join(part.error for part in parts if part.error) or "no score"
+    return cells | ({"text": reasons} if reasons else {}) | ({} if scores else {"error": error})
+
+
+def record_of(cells: Cells, place: str, unit: Unit, options: Options = Options(), question: str = "") -> Record:  # noqa: B008 - it is frozen
+    """Return the record of a row of cells.
+
+    Args:
+        cells: The cells of `CELLS`, with `score.NAME`, `label.ANNOTATOR` and `metadata.KEY`. `failure` is why the judge
+            failed, and `error` why there is no verdict.
+        place: The location of the row.
+        unit: What is judged.
+        options: The spellings of winners and classes, and the judge of a row that names none.
+        question: The name of its question; by default `id`.
+
+    Raises:
+        DatasetError: If a cell is not a winner, an order, a grade or a number in its range.
+    """
+    models = cells.get("model_a"), cells.get("model_b")
+    answers = _pair(cells) if unit == "pair" else (_single(cells, unit, place, options),)
+    swapped = unit == "pair" and _is_swapped(cells.get("order"), place)
+
+    def label(cell: Any) -> Any:
+        if unit == "pair":
+            winner = parse_winner(cell, models, options.winners, place)
+            return TIE if winner == "TIE" else None if winner is None else answers[winner == "B"].key
+        return read_class(cell, options) if unit == "class" else _grade(cell, place)
+
+    people = {name: label(cell) for name, cell in below("label", cells).items()}
+    labels: dict[str, Any] = {_LABELS[unit]: {name: given for name, given in people.items() if given is not None}}
+    return Record(
+        question or str(cells["id"]),
+        text(cells.get("prompt")),
+        answers[::-1] if swapped else answers,
+        _judgment(cells, unit, swapped, place, options),
+        better=label(cells.get("label")) if unit == "pair" else None,
+        context=text(cells.get("context")) or None,
+        reference=text(cells.get("reference")) or None,
+        metadata=cells.get("metadata") or below("metadata", cells),
+        **labels,
+    )
+
+
+def below(prefix: str, cells: Cells) -> dict[str, Any]:
+    """Return the cells of a prefix, such as `score.style`, by the rest of their names."""
+    return {name.partition(".")[2]: cell for name, cell in cells.items() if name.startswith(f"{prefix}.")}
+
+
+def _single(cells: Cells, unit: Unit, place: str, options: Options) -> Answer:
+    model, response = cells.get("model"), text(cells.get("response"))
+    key, name = str(model or response or "1"), None if model is None else str(model)
+    if unit == "class":
+        return Answer(key, response, name, class_name=read_class(cells.get("label"), options))
+    return Answer(key, response, name, _grade(cells.get("grade" if "grade" in cells else "label"), place))
+
+
+def _pair(cells: Cells) -> tuple[Answer, ...]:
+    texts = [text(cells.get(f"response_{side}")) for side in "ab"]
+    models = [cells.get(f"model_{side}") for side in "ab"]
+    keys = [str(model or words or side) for model, words, side in zip(models, texts, "ab", strict=True)]
+    if keys[0] == keys[1]:
+        keys = [f"{key} ({side})" for key, side in zip(keys, "ab", strict=True)]
+    return tuple(
+        Answer(key, words, None if model is None else str(model))
+        for key, words, model in zip(keys, texts, models, strict=True)
+    )
+
+
+def read_class(cell: Any, options: Options) -> str | None:
+    """Return the class in a cell, by the user's spellings; `None` if it is empty or states that there is none."""
+    if cell is None or (name := normalize_label(cell)) == "":
+        return None
+    name = options.winners.get(name, name)
+    return None if name == NONE or name.casefold() in NOTHING else name
+
+
+def _grade(cell: Any, place: str) -> float | None:
+    grade = None if cell is None or cell == "" else number(cell)
+    if grade is None and cell not in (None, ""):
+        raise DatasetError(f"'{str(cell)[:60]}' is not a grade", where=place, remedy="write a number")
+    return grade
+
+
+def _is_swapped(value: Any, place: str) -> bool:
+    if value is None or value == "":
+        return False
+    spelt = str(value).strip().casefold()
+    if spelt not in _SWAPPED:
+        raise DatasetError(f"'{value}' is not an order", where=place, remedy="write ab, or ba if B was shown first")
+    return _SWAPPED[spelt]
+
+
+def _judgment(cells: Cells, unit: Unit, swapped: bool, place: str, options: Options) -> RecordedJudgment:
+    sample = number(cells.get("sample"))
+    common: dict[str, Any] = {
+        "text": None if cells.get("text") is None else text(cells["text"]),
+        "sample": None if sample is None else int(sample),
+        "confidence": _within("confidence", cells, 0.0, place),
+    }
+    judge, verdict = str(cells.get("judge") or options.judge or "judge"), cells.get("winner")
+    if unit == "class":
+        verdict = cells.get("class")
+        if (name := read_class(verdict, options)) is not None:
+            return RecordedJudgment(judge, class_name=name, **common)
+    elif unit == "pair":
+        if (margin := _margin(cells, place, options)) is not None:
+            return RecordedJudgment(judge, value=-margin + 0.0 if swapped else margin, **common)
+    else:
+        scores = below("score", cells) or {"quality": cells.get("score")}
+        known = {name: score for name, cell in scores.items() if (score := number(cell)) is not None}
+        if len(known) == len(scores):
+            return RecordedJudgment(judge, scores=known, weighted=cells.get("weighted"), **common)
+        verdict = ", ".join(str(value) for name, value in scores.items() if name not in known)
+    if failure := cells.get("failure"):
+        return missing_record(judge, failure, status="failed", **common)
+    error = cells.get("error") or ("no verdict" if verdict in (None, "") else f"the file says '{verdict}'")
+    return missing_record(judge, error, **common)
+
+
+def _margin(cells: Cells, place: str, options: Options) -> float | None:
+    """Return the margin of a pair in the order of its cells; the row's margin must not contradict its winner."""
+    margin, models = _within("margin", cells, -1.0, place), (cells.get("model_a"), cells.get("model_b"))
+    if (winner := parse_winner(cells.get("winner"), models, options.winners, place)) is None:
+        return margin
+    if margin is None or _MARGINS[winner] * margin == 0:
+        return _MARGINS[winner]
+    if _MARGINS[winner] * margin < 0:
+        what = f"winner {winner} and margin {margin:g} disagree"
+        raise DatasetError(what, where=place, remedy="fix the row, or map only one of them")
+    return margin
+
+
+def _within(name: str, cells: Cells, low: float, place: str) -> float | None:
+    """Return a number from `low` to 1, so that other scales are not misread."""
+    value = number(cells.get(name))
+    if value is not None and not low <= value <= 1:
+        raise DatasetError(f"{name} {value:g} is out of range", where=place, remedy=f"write it from {low:g} to 1")
+    return value
