@@ -28,7 +28,6 @@ from evalkit.batch.requests import (
     RequestIndex,
     Round,
     codec,
-    index_of,
     reason_against,
     record_round,
     write_round,
@@ -189,16 +188,13 @@ class BatchRun:
         return requests[:count]
 
     async def _submit(self, found: Round) -> None:
-        ceilings = {one.key: one.ceiling or 0.0 for one in found.requests}
         for target in {one.target for one in found.requests}:
             await self._api(target)
         with TemporaryDirectory(prefix="evalkit-batch-") as folder:
-            path, index = Path(folder, "requests.jsonl"), RequestIndex()
-            files = await asyncio.to_thread(write_round, path, found, store=None)
-            index.load(index_of(path))
-            for number, (file, count) in enumerate(files):
-                rungs = {key: index[key][1] for key, _ in index.keys_of({number})}
-                one, tag = PendingBatch(file, rungs, time(), sum(ceilings[key] for key in rungs)), uuid4().hex
+            path = Path(folder, "requests.jsonl")
+            for file, requests in await asyncio.to_thread(write_round, path, found, store=None):
+                rungs, most = {one.key: one.rung for one in requests}, sum(one.ceiling or 0.0 for one in requests)
+                one, tag = PendingBatch(file, rungs, time(), most), uuid4().hex
                 await self._save(tag, one)
                 try:
                     batch = await (await self._api(file.target)).submit(
@@ -209,10 +205,10 @@ class BatchRun:
                     raise ConfigError(what, remedy="repeat the command; what was submitted is kept") from error
                 self._waiting[tag] = one = replace(one, batch=batch)
                 await self._save(tag, one)
-                self._spent.calls += count
+                self._spent.calls += len(rungs)
                 self._attempts.update(rungs.keys())
                 self._tally.retried += sum(self._attempts[key] > 1 for key in rungs)
-                _log.warning("batch %s: %s requests to %s", batch, f"{count:,}", file.target.name)
+                _log.warning("batch %s: %s requests to %s", batch, f"{len(rungs):,}", file.target.name)
 
     def _check_lock(self) -> None:
         if isinstance(self._store, ClaimChecker) and not self._store.holds(_LOCK):

@@ -387,8 +387,8 @@ def write_round(
     store: str | None,
     max_requests: int = MAX_REQUESTS,
     max_bytes: int = MAX_MEGABYTES * 10**6,
-) -> list[tuple[RequestFile, int]]:
-    """Write a round's requests, ordered by shared prefix, and their index; return the files with their sizes.
+) -> list[tuple[RequestFile, list[BatchRequest]]]:
+    """Write a round's requests, ordered by shared prefix, and their index; return the files with their requests.
 
     Each file has requests to one model. If there are several files, they are numbered: `requests-1.jsonl` and so on.
 
@@ -423,7 +423,7 @@ def write_round(
         write_files(path.parent, contents)
     except OSError as error:
         raise ConfigError(f"cannot be written ({error.strerror})", where=str(path)) from None
-    return [(file, len(part)) for file, part in zip(files, parts, strict=True)]
+    return list(zip(files, parts, strict=True))
 
 
 def _split(requests: Sequence[BatchRequest], max_requests: int, max_bytes: int) -> list[list[BatchRequest]]:

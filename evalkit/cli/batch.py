@@ -65,9 +65,9 @@ def _write(arguments: Namespace) -> int:
     shown = url if without_password(url) == url else None
     limits = {"max_requests": arguments.max_requests, "max_bytes": arguments.max_megabytes * 10**6}
     written = write_round(path, found, store=shown, **limits)
-    for file, count in written:
-        print(f"{path.with_name(file.name)}: {count:,} requests to {arguments.model or file.target.name}")
-    count = sum(count for _, count in written)
+    for file, requests in written:
+        print(f"{path.with_name(file.name)}: {len(requests):,} requests to {arguments.model or file.target.name}")
+    count = sum(len(requests) for _, requests in written)
     print(
         f"{count:,} requests in {len(written):,} file{'s' * (len(written) > 1)}, about {found.tokens:,} prompt tokens; "
         f"{_rounds(found.rounds)}, and answers that must be requested again need one more"

@@ -121,10 +121,11 @@ class ShardTask:
         try:
             with allowing_code(self.allow_code), _stopping(stops):
                 judged = self.work(self.config, self.shard, observe)
-        except EvalkitError as error:
-            return replace(report, error=str(error), status=int(error.status))
         except Exception as error:  # a traceback in a worker's log helps nobody
-            return replace(report, error=f"{type(error).__name__}: {error}", status=int(ExitStatus.WRONG))
+            text, status = f"{type(error).__name__}: {error}", ExitStatus.WRONG
+            if isinstance(error, EvalkitError):
+                text, status = str(error), error.status
+            return replace(report, error=text, status=int(status))
         return replace(report, spend=judged.spend, error=STOPPED if judged.interrupted else None)
 
 
