@@ -24,74 +24,60 @@ _DRIFT = 1e-9
 
 
 @dataclass(slots=True)
-class WindowUsage:
-    """An amount taken from a window at a time in seconds; it `counts` for one minute."""
+class Turn:
+    """A call that was let through at a time in seconds, with its tokens; it `counts` for one minute."""
 
-    at: float
-    amount: float
-    counts: bool = True
+    began: float
+    tokens: float = 0.0
+    counts: bool = False
 
 
 class Window:
-    """The amounts taken in the last minute, against a limit. Times are in seconds and never decrease.
+    """The calls of the last minute, against limits of requests and tokens. Times are in seconds and never decrease.
 
     It is exact; a token bucket refilled at `limit` per minute would allow twice the limit in the minute after it was
     full.
     """
 
-    def __init__(self, limit: float = inf) -> None:
-        self.limit = limit
-        self._taken: deque[WindowUsage] = deque()
-        self._sum = 0.0
+    def __init__(self, rpm: float = inf, tpm: float = inf) -> None:
+        self.rpm, self.tpm = rpm, tpm
+        self._turns: deque[Turn] = deque()
+        self._tokens = 0.0
 
-    def limited(self, limit: float) -> Window:
-        """Set the limit; past usage still counts."""
-        self.limit = limit
-        return self
-
-    def wait(self, amount: float, now: float) -> float:
-        """Return the seconds until `amount` fits; an amount above the limit fits if the window is empty."""
-        self._forget(now)
-        excess = self._sum + min(amount, self.limit) - self.limit
-        for taken in self._taken:
-            if excess <= _DRIFT:
+    def wait(self, tokens: float, now: float) -> float:
+        """Return the seconds until a call fits; more tokens than the limit fit if the window is empty."""
+        while self._turns and self._turns[0].began + MINUTE <= now:
+            turn = self._turns.popleft()
+            turn.counts = False
+            self._tokens -= turn.tokens
+        if not self._turns:
+            self._tokens = 0.0
+        calls = len(self._turns) + min(1, self.rpm) - self.rpm
+        tokens = self._tokens + min(tokens, self.tpm) - self.tpm
+        wait = 0.0
+        for turn in self._turns:
+            if calls <= _DRIFT and tokens <= _DRIFT:
                 break
-            excess -= taken.amount
-            if excess <= _DRIFT:
-                return max(0.0, taken.at + MINUTE - now)
-        return 0.0
+            calls, tokens = calls - 1, tokens - turn.tokens
+            wait = max(0.0, turn.began + MINUTE - now)
+        return wait
 
-    def take(self, amount: float, now: float) -> WindowUsage:
-        """Take an amount that fits now."""
-        taken = WindowUsage(now, amount)
-        self._taken.append(taken)
-        self._sum += amount
-        return taken
+    def take(self, tokens: float, now: float) -> Turn:
+        """Let a call through that fits now."""
+        turn = Turn(now, tokens, counts=min(self.rpm, self.tpm) < inf)
+        if turn.counts:
+            self._turns.append(turn)
+            self._tokens += tokens
+        return turn
 
-    def settle(self, taken: WindowUsage, amount: float) -> None:
-        """Replace an estimated amount by the actual one; calls that were let through are not affected."""
-        if taken.counts:
-            self._sum += amount - taken.amount
-            taken.amount = amount
-
-    def _forget(self, now: float) -> None:
-        while self._taken and self._taken[0].at + MINUTE <= now:
-            gone = self._taken.popleft()
-            gone.counts = False
-            self._sum -= gone.amount
-        if not self._taken:
-            self._sum = 0.0
+    def settle(self, turn: Turn, tokens: float) -> None:
+        """Replace a call's estimated tokens by the actual ones; calls that were let through are not affected."""
+        if turn.counts:
+            self._tokens += tokens - turn.tokens
+            turn.tokens = tokens
 
 
 CUT = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A call that was let through: its start in seconds, and the tokens expected for it."""
-
-    began: float
-    tokens: WindowUsage | None = None
 
 
 class Pace:
@@ -105,8 +91,7 @@ class Pace:
         self.limit, self.allowed, self.in_flight = 0, 0.0, 0
         self.waiters: WeakSet[JudgeLimit] = WeakSet()
         self._lock = Lock()
-        self._requests: Window | None = None
-        self._tokens: Window | None = None
+        self._window = Window()
         self._not_before = self._cut_at = -inf
 
     def set_limits(self, limit: int, rpm: float | None, tpm: float | None) -> None:
@@ -114,28 +99,17 @@ class Pace:
         with self._lock:
             self.allowed = limit if self.allowed >= self.limit else min(self.allowed, limit)
             self.limit = limit
-            self._requests, self._tokens = (
-                None if most is None else (window or Window()).limited(most)
-                for window, most in ((self._requests, rpm), (self._tokens, tpm))
-            )
+            self._window.rpm, self._window.tpm = inf if rpm is None else rpm, inf if tpm is None else tpm
 
     def enter(self, tokens: float, now: float) -> Turn | float:
         """Let a call through, or return the seconds until the next try; infinity if only a change can help."""
         with self._lock:
             if self.in_flight >= max(1, int(self.allowed)):
                 return inf
-            if (wait := self._wait(tokens, now)) > 0:
+            if (wait := max(self._not_before - now, self._window.wait(tokens, now))) > 0:
                 return wait
             self.in_flight += 1
-            if self._requests is not None:
-                self._requests.take(1, now)
-            return Turn(now, None if self._tokens is None else self._tokens.take(tokens, now))
-
-    def _wait(self, tokens: float, now: float) -> float:
-        waits = [self._not_before - now]
-        waits += [self._requests.wait(1, now)] if self._requests is not None else []
-        waits += [self._tokens.wait(tokens, now)] if self._tokens is not None else []
-        return max(waits)
+            return self._window.take(tokens, now)
 
     def let_through(self, now: float) -> Turn:
         """Let a call through that will not be sent: it only counts as in flight."""
@@ -152,8 +126,8 @@ class Pace:
         """Record an answer and its number of tokens, if known."""
         with self._changing():
             self.allowed = min(self.limit, self.allowed + 1 / max(1.0, self.allowed))
-            if self._tokens is not None and turn.tokens is not None and tokens is not None:
-                self._tokens.settle(turn.tokens, tokens)
+            if tokens is not None:
+                self._window.settle(turn, tokens)
 
     def throttled(self, turn: Turn, now: float) -> None:
         """Allow fewer concurrent calls, unless this call started before the last reduction."""
@@ -245,8 +219,8 @@ class JudgeLimit:
         self._expected.learn(request, usage)
         read, written = usage.prompt_tokens, usage.completion_tokens
         tokens = None if read is None or written is None else read + written
-        if self._window is not None and turn.tokens is not None and tokens is not None:
-            self._window.correct(tokens - turn.tokens.amount)
+        if self._window is not None and self._counts and tokens is not None:
+            self._window.correct(tokens - turn.tokens)
         self._pace.answered(turn, tokens)
 
     @asynccontextmanager

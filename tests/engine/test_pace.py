@@ -21,18 +21,18 @@ from tests.support.virtual_time import run_virtually, virtual_clock
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.floats(0, 30)), min_size=1, max_size=40), st.integers(5, 20))
 def test_a_window_never_gives_more_than_its_limit_in_a_minute_and_wastes_nothing(asked, limit):
-    window, now, taken = Window(limit), 0.0, []
+    window, now, taken = Window(tpm=limit), 0.0, []
     for amount, pause in asked:
         now += pause
         while (wait := window.wait(amount, now)) > 0:
             now += wait
         taken.append(window.take(min(amount, limit), now))
     for first in taken:
-        assert sum(t.amount for t in taken if first.at <= t.at < first.at + 60 - 1e-6) <= limit + 1e-6
+        assert sum(t.tokens for t in taken if first.began <= t.began < first.began + 60 - 1e-6) <= limit + 1e-6
     for (_, pause), (before, after) in zip(asked[1:], pairwise(taken), strict=True):
-        if after.at > before.at + pause + 1e-6:  # it waited: a moment earlier there was no room
-            earlier = [t.amount for t in taken if after.at - 60 - 1e-6 < t.at < after.at]
-            assert sum(earlier) + after.amount > limit
+        if after.began > before.began + pause + 1e-6:  # it waited: a moment earlier there was no room
+            earlier = [t.tokens for t in taken if after.began - 60 - 1e-6 < t.began < after.began]
+            assert sum(earlier) + after.tokens > limit
 
 
 def request(words: int = 0) -> JudgeRequest:
