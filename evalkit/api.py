@@ -23,7 +23,7 @@ from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, iter_cases, l
 from evalkit.engine import JudgingResult, Progress
 from evalkit.engine import judge as judge_cases
 from evalkit.engine.event_loop import run_async
-from evalkit.engine.shared_limits import SharedLimits
+from evalkit.engine.rate_limits import SharedLimits
 from evalkit.errors import ConfigError
 from evalkit.evaluators import make_evaluator
 from evalkit.gating import apply_gate, check_gate, check_rules, write_with_gate

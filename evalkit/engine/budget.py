@@ -14,7 +14,7 @@ from math import inf
 
 from evalkit.config import RunnerConfig
 from evalkit.core.display import dollars
-from evalkit.engine.shared_limits import SharedBudget
+from evalkit.engine.rate_limits import SharedBudget
 from evalkit.engine.token_estimates import expected_tokens
 from evalkit.errors import ConfigError
 from evalkit.results import Spent

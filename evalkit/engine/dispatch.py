@@ -16,9 +16,8 @@ from evalkit.core.spool import Spool
 from evalkit.engine.budget import AnswerLengths, Budget, BudgetReached
 from evalkit.engine.event_loop import Clock
 from evalkit.engine.progress import Tally
-from evalkit.engine.rate_limits import JudgeLimit, Turn
+from evalkit.engine.rate_limits import JudgeLimit, SharedLimits, Turn
 from evalkit.engine.requests import PlannedCall
-from evalkit.engine.shared_limits import SharedLimits
 from evalkit.errors import CallError, EvalkitError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.responses import sane

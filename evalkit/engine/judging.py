@@ -14,8 +14,8 @@ from evalkit.config import RunnerConfig
 from evalkit.engine.dispatch import RunStopped, Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
 from evalkit.engine.progress import JudgingResult, Progress, Tally
+from evalkit.engine.rate_limits import SharedLimits
 from evalkit.engine.requests import CallGroup, JudgmentCollector, PlannedCall, PlannedCalls, call_key, steps_left
-from evalkit.engine.shared_limits import SharedLimits
 from evalkit.errors import EvalkitError
 from evalkit.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
 from evalkit.results import Spent

@@ -12,7 +12,7 @@ import pytest
 
 from evalkit.config import RunnerConfig
 from evalkit.engine import judge
-from evalkit.engine.shared_limits import GRAIN, LATE, SharedBudget, SharedLimits, SharedWindow
+from evalkit.engine.rate_limits import GRAIN, LATE, SharedBudget, SharedLimits, SharedWindow
 from evalkit.store import open_url
 from evalkit.types import Completion, Usage
 from tests.support.engine_fakes import Both, Scripted, cases

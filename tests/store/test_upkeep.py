@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evalkit.cli import main
-from evalkit.engine.shared_limits import SharedBudget
+from evalkit.engine.rate_limits import SharedBudget
 from evalkit.errors import StoreError
 from evalkit.store.maintenance import export_to, import_from, prune, prune_damaged, stats
 from evalkit.store.sqlite import SCHEMA_VERSION, SqliteStore, pragma
