@@ -18,8 +18,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel
 
-from evalkit.cli.arguments import default_note
-from evalkit.cli.parser import COMMANDS, STATUS, config_groups, subparsers
+from evalkit.cli.parser import COMMANDS, STATUS, config_groups, default_note, subparsers
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Verdict, WeightedJudgment
 

@@ -33,9 +33,9 @@ from evalkit.protocols import Evaluator, Store
 from evalkit.report import run_files
 from evalkit.results import RunResult, Spent
 from evalkit.runs import check_free, check_no_sweep, unused_folder
+from evalkit.runs.folders import NOTE as OPENED
+from evalkit.runs.folders import count_opening, opening_note
 from evalkit.runs.manifest import describe_run, describe_scoring
-from evalkit.runs.openings import NOTE as OPENED
-from evalkit.runs.openings import count_opening, opening_note
 from evalkit.runs.records import decoder
 from evalkit.scoring import Scores, check_names, score_run
 from evalkit.scoring.metrics.biases import family_notes

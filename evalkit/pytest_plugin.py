@@ -96,7 +96,7 @@ def _config(spec: _RunSpec) -> RunConfig:
     from pydantic import ValidationError
 
     from evalkit.config import RunConfig
-    from evalkit.config.validation import config_error
+    from evalkit.config.run_config import config_error
     from evalkit.hydra_app import DEFAULT, load_config
 
     tracked = any(word.lstrip("+~").startswith("tracking") for word in spec.overrides)

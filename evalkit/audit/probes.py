@@ -159,13 +159,9 @@ def language_of(text: str) -> str:
     return "zh" if _CHINESE.search(text) else "en"
 
 
-_MODULES = ("presentation", "claims", "answers")
-
-
 def own_probes() -> dict[str, Probe]:
     """Return evalkit's probes by name."""
-    modules = (import_module(f"evalkit.audit.{name}") for name in _MODULES)
-    return {probe.name: probe for module in modules for probe in module.PROBES}
+    return {probe.name: probe for probe in import_module("evalkit.audit.edits").PROBES}
 
 
 def all_probes() -> dict[str, Probe]:

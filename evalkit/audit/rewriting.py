@@ -24,7 +24,7 @@ from evalkit.evaluators.base import Reading, conclude, is_cut_off
 from evalkit.parsing import UnreadableError, drop_thinking, is_refusal
 from evalkit.plugins import PROMPTS, folders
 from evalkit.prompting import Prompts, marked_texts, neutralize
-from evalkit.runs.spreadsheet import as_csv
+from evalkit.runs.records import as_csv
 from evalkit.types import Case, Completion, JudgeRequest, Judgment
 
 SAME: Final = "same"

@@ -13,7 +13,7 @@ from evalkit.datasets.compression import inner_suffix, open_bytes, reading
 from evalkit.datasets.formats import reader_for
 from evalkit.datasets.text import conversation_text, is_conversation
 from evalkit.errors import DatasetError
-from evalkit.runs.spreadsheet import unescaped
+from evalkit.runs.records import unescaped
 
 _PEEK = 4_000_000
 _TRIED = 5

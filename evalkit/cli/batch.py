@@ -13,9 +13,8 @@ from evalkit.api import stream_cases
 from evalkit.audit import Rewriter, paraphrases, rewriting
 from evalkit.batch.answers import ReadReport, read_answers
 from evalkit.batch.requests import RequestIndex, Round, check_free, find_indexes, load_named, record_round, write_round
-from evalkit.cli.arguments import UsageError, is_override
 from evalkit.cli.console import log, log_handler
-from evalkit.cli.parser import check_overrides
+from evalkit.cli.parser import UsageError, check_overrides, is_override
 from evalkit.cli.plan import PlannedJob, planned_jobs
 from evalkit.core.redaction import without_password
 from evalkit.engine import JudgingResult

@@ -13,9 +13,9 @@ import yaml
 from pydantic import ValidationError
 from rich.table import Table
 
-from evalkit.cli.arguments import UsageError
 from evalkit.cli.console import plain_console, print_heading
 from evalkit.cli.finished_run import apply_settings
+from evalkit.cli.parser import UsageError
 from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.core.atomic_files import write_files
 from evalkit.core.display import number
@@ -24,8 +24,7 @@ from evalkit.errors import ConfigError, did_you_mean
 from evalkit.report.decisions import USES
 from evalkit.report.findings import conclusion
 from evalkit.results import RunResult
-from evalkit.runs.records import metric_values
-from evalkit.runs.spreadsheet import as_csv
+from evalkit.runs.records import as_csv, metric_values
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
 from evalkit.tracking import find_run
 from evalkit.types import Metric

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from evalkit.cli.audit import AUDIT
 from evalkit.cli.hydra_runner import run_jobs
 from evalkit.cli.parser import COMMANDS, option_names, subparsers
+from evalkit.cli.run import AUDIT
 from evalkit.hydra_app import study_names
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import UsageError
-from evalkit.cli.parser import check_overrides
+from evalkit.cli.parser import UsageError, check_overrides
 from evalkit.core.atomic_files import write_file
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.results import RunResult

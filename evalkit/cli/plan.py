@@ -19,10 +19,10 @@ from evalkit.api import ask_judges, build_evaluator, stream_cases
 from evalkit.audit import Probe, ProbedEvaluator, Rewriter, expand, is_audit, paraphrases, probes_of, rewriting
 from evalkit.audit.probes import PARAPHRASE
 from evalkit.audit.rewriting import original_of
-from evalkit.cli.audit import AUDIT, audit_words
 from evalkit.cli.console import log
 from evalkit.cli.hydra_runner import is_sweep, split_study
 from evalkit.cli.parser import check_overrides, study_words
+from evalkit.cli.run import AUDIT, audit_words
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig, StoreConfig
 from evalkit.core.display import dollars
 from evalkit.engine import JudgingResult, Plan

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import chdir
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from rich.table import Table
+
+from evalkit.cli.console import CommandSettings, log, plain_console
+from evalkit.cli.parser import UsageError
+from evalkit.config import TrackingConfig
 from evalkit.core.atomic_files import write_file
+from evalkit.core.display import percent
 from evalkit.core.resources import shipped
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, ExitStatus
+from evalkit.report.counts import side
+from evalkit.tracking import warm_up
+from evalkit.types import Metric
 
 JUDGE = """\
 # A custom judge: `judge=mine`. Keys and their defaults: `evalkit run --cfg job`.
@@ -87,3 +101,126 @@ def _write(place: Path, text: str) -> bool:
         return False
     write_file(place, [text.encode()])
     return True
+
+
+STORE, TRACKING = "answers.sqlite", "sqlite:///mlflow.db"
+SWEEP = "sweep"
+WRITTEN = (STORE, "mlflow.db", "mlruns", SWEEP)
+SETTINGS = (f"hydra.sweep.dir={SWEEP}", f"store.url={STORE}", "store.mode=read_write", f"tracking.uri={TRACKING}")
+RATES = {"position": "position/first_rate", "length": "length/longer_rate"}
+"""The metric that shows each fault. Half of the better responses are the longer ones, so an unbiased judge has 0.5."""
+ACCURACY = "agreement/accuracy"
+_PLANTED = {
+    "good": "no fault",
+    "position_biased": "position: picks the first shown in {} of pairs",
+    "length_biased": "length: picks the longer in {} of pairs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A judge with its planted fault (`None` if it has none) and the metrics that show faults."""
+
+    name: str
+    planted: str
+    fault: str | None
+    metrics: dict[str, Metric | None]
+
+    @property
+    def found(self) -> list[str]:
+        return [name for name in RATES if (rate := self.metrics[name]) is not None and side(rate, 0.5) == "above"]
+
+    @property
+    def right(self) -> bool:
+        return self.found == ([self.fault] if self.fault else [])
+
+
+def demo(arguments: Namespace) -> int:
+    """Run the demo's study in its own folder; print the planted and the found faults.
+
+    Raises:
+        ConfigError: if the folder cannot be used.
+    """
+    folder: Path = arguments.folder
+    if "=" in str(folder):
+        raise UsageError("demo", f"unexpected argument '{folder}'")
+    _enter(folder)
+    log(
+        "progress", "Three simulated judges (no model, no key, no network) judge the 24 sample pairs in both orders ..."
+    )
+    with chdir(folder), CommandSettings("quiet").applied():
+        # MLflow takes the longest to import: start that first, in a separate process.
+        warm_up(TrackingConfig(uri=TRACKING), folder=Path.cwd())
+        from evalkit.cli.run import run_study
+
+        status = run_study([str(shipped("experiments") / "demo.yaml"), *SETTINGS])
+        if status not in (ExitStatus.DONE, ExitStatus.NOT_TRACKED):
+            return status
+        rows = _rows(Path(SWEEP))
+    _print(rows, folder, recorded=status == ExitStatus.DONE)
+    return status
+
+
+def _enter(folder: Path) -> None:
+    """Create the folder, or check that it only has files of an earlier demo.
+
+    Raises:
+        ConfigError: if it has other files or cannot be created.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not all(path.name.startswith(WRITTEN) for path in folder.iterdir()):
+            raise ConfigError("holds files that are not a demo's", where=str(folder), remedy="name a new folder")
+    except OSError as error:
+        raise ConfigError(f"cannot be written ({error.strerror})", where=str(error.filename)) from None
+
+
+def _rows(sweep: Path) -> list[_Row]:
+    from evalkit.runs import read_outcome
+
+    found = []
+    for job in range(len(_PLANTED)):
+        outcome = read_outcome(sweep / str(job))
+        judge = outcome.config.judge
+        name = str(judge.model).rpartition("/")[2]
+        planted = _PLANTED[name].format(f"{judge.params.get('strength', 0):.0%}")
+        metrics = {key: outcome.metrics.get(rate) for key, rate in {**RATES, "accuracy": ACCURACY}.items()}
+        fault = planted.partition(":")[0] if ":" in planted else None
+        found.append(_Row(name, planted, fault, metrics))
+    return found
+
+
+def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
+    console = plain_console()
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in ("simulated judge", "planted", "found", "first shown wins", "longer wins", "accuracy"):
+        table.add_column(heading)
+    for row in rows:
+        cells = (_percent(row.metrics[key]) for key in ("position", "length", "accuracy"))
+        table.add_row(
+            row.name, row.planted, " and ".join(f"{one} bias" for one in row.found) or "no bias shown", *cells
+        )
+    console.print()
+    console.print(table)
+    console.print(
+        "\n95% intervals in brackets. Without bias both rates are 50%: half of the better responses are longer."
+    )
+    right = sum(row.right for row in rows)
+    console.print(
+        "Found: exactly the planted faults."
+        if right == len(rows)
+        else f"Found: the planted faults, and no others, of {right} of {len(rows)} judges."
+    )
+    place = shlex.quote(str(folder))
+    here = "" if folder.resolve() == Path.cwd() else f"cd {place} && "
+    other = f" tracking.uri={TRACKING}" if os.environ.get("MLFLOW_TRACKING_URI") else ""
+    console.print(
+        f"\nleaderboard: {folder / SWEEP / 'report.html'} (also leaderboard.csv); it links to each judge's report"
+    )
+    if recorded:
+        console.print(f"MLflow:      {here}evalkit ui{other}")
+    console.print("next:        evalkit init my-project    (your own judge and data)")
+
+
+def _percent(metric: Metric | None) -> str:
+    return "-" if metric is None else percent(metric)

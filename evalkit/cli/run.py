@@ -1,29 +1,36 @@
-"""`evalkit run`: judge and score a dataset."""
+"""`evalkit run`, `evalkit audit` and `evalkit work`: judge and score a dataset, edited cases, or a share of them."""
 
 from __future__ import annotations
 
+import socket
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from signal import SIGINT
 
-from evalkit.api import RunInterruption, judge_and_score, load_materials, rescore, track
+from evalkit.api import RunInterruption, judge_and_score, judge_shard, load_materials, rescore, track
+from evalkit.audit import all_probes
 from evalkit.cli.console import log, log_handler, log_style
 from evalkit.cli.finished_run import print_gate
-from evalkit.cli.hydra_runner import Job, run_jobs
-from evalkit.cli.parser import study_words
+from evalkit.cli.hydra_runner import Job, is_sweep, run_jobs, split_study
+from evalkit.cli.parser import check_overrides, study_words
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.summary import print_summary
+from evalkit.config import RunConfig
+from evalkit.core.display import dollars
 from evalkit.core.resources import own_version
+from evalkit.core.translation import rendered, translator
 from evalkit.engine import JudgingResult
-from evalkit.errors import ExitStatus, Signaled, TrackingError
+from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled, TrackingError
 from evalkit.gating import shortfall, unusable
-from evalkit.results import RunResult
+from evalkit.hydra_app import DEFAULT, load_jobs
+from evalkit.results import RunResult, Spent
 from evalkit.runs import read_config, read_outcome, read_run
 from evalkit.runs.folders import read_status
 from evalkit.tracking.record import update_gate
 from evalkit.types import Judgment
+from evalkit.workers import Shard, check_budget
 
 
 def main(arguments: Namespace) -> int:
@@ -169,3 +176,99 @@ def _interruption(job: Job, judged: JudgingResult) -> str:
     if unstored:
         return f"interrupted after {share} answers; none is stored, because store.mode is off"
     return f"interrupted: {share} answers are stored; run again to continue"
+
+
+STANDARD = "probe=standard"
+AUDIT = "audit"
+"""The word after `evalkit plan` that plans an audit."""
+
+
+def audit(arguments: Namespace) -> int:
+    """Plant biases, judge, score and write each job as a run; or list the probes. Return the exit status."""
+    if arguments.probes:
+        return _list()
+    from evalkit.cli.run import run_study, study_flags
+
+    words = [*audit_words(study_words(arguments)), *study_flags(arguments)]
+    return run_study(words, output=arguments.output, overwrite=arguments.overwrite)
+
+
+def audit_words(words: Sequence[str]) -> list[str]:
+    """Return a command's words with the standard probes, unless they or the study choose probes."""
+    chosen = any(word.lstrip("+~").startswith(("probe=", "probe.probes")) for word in words)
+    return list(words) if chosen or _chooses_probes(words) else [*words, STANDARD]
+
+
+def _chooses_probes(words: Sequence[str]) -> bool:
+    from omegaconf import OmegaConf
+
+    from evalkit.cli.hydra_runner import split_study
+
+    study, _ = split_study(words)
+    if study is None:
+        return False
+    node = OmegaConf.to_container(OmegaConf.load(study))
+    if not isinstance(node, dict):
+        return False
+    defaults = [key for one in node.get("defaults") or () if isinstance(one, dict) for key in one]
+    return bool((node.get("probe") or {}).get("probes")) or any(str(key).endswith("probe") for key in defaults)
+
+
+def _list() -> int:
+    english = translator("en")
+    rows = sorted(all_probes().values(), key=lambda probe: probe.name)
+    width = max(len(probe.name) for probe in rows)
+    for probe in rows:
+        print(f"{probe.name:<{width}}  {rendered(probe.what, english)}")
+    return 0
+
+
+def work(arguments: Namespace) -> int:
+    """Judge the shard, of every job of a sweep; an error names the shard and the host."""
+    shard = Shard.of(arguments.shard)
+    place = f"shard {shard} on {socket.gethostname()}"
+    try:
+        return max([_judge(config, shard, place, spent) for config, spent in _jobs(arguments)], default=0)
+    except EvalkitError as error:
+        log("error", f"{place}: {error}")
+        return int(error.status)
+
+
+def _jobs(arguments: Namespace) -> list[tuple[RunConfig, Spent]]:
+    study, overrides = split_study(study_words(arguments))
+    check_overrides(overrides)
+    sweep = arguments.multirun or is_sweep(study, overrides)
+    spent = Spent()
+    jobs = [config for _, config in load_jobs(str(study) if study else DEFAULT, overrides, sweep=sweep)]
+    for config in jobs:
+        if config.store.mode not in ("read_write", "refresh"):
+            what = f"with '{config.store.mode}' the answers would be lost"
+            raise ConfigError(what, where="store.mode", remedy="set store.mode=read_write")
+        check_budget(config)
+    return [(config, spent) for config in jobs]
+
+
+def _judge(config: RunConfig, shard: Shard, place: str, spent: Spent) -> int:
+    with ProgressDisplay(Job(config, Path(), None), f"shard {shard} · ") as display, log_handler():
+        judged = judge_shard(config, shard, display.update, spent)
+    calls = judged.calls
+    answers = sum(one.status != "failed" for one in judged.judgments)
+    if judged.interrupted:
+        text = f"{place}: interrupted: {judged.answers:,} answers are stored; start it again"
+        raise Signaled(judged.signal or SIGINT, text)
+    for line in failure_lines(judged.judgments):
+        log("failure", line)
+    if log_style() != "quiet":
+        cost = "" if not judged.cost_usd else f", {dollars(judged.cost_usd)}"
+        print(f"{place}: {answers:,} of {calls.planned:,} requests answered, {calls.sent:,} sent{cost}", flush=True)
+    if lacking := _lacking(config, judged):
+        log("error", f"{place}: {lacking}")
+        return int(ExitStatus.TOO_MANY_FAILURES)
+    return int(ExitStatus.DONE)
+
+
+def _lacking(config: RunConfig, judged: JudgingResult) -> str | None:
+    highest, calls = config.runner.max_failure_rate, judged.calls
+    if judged.stopped is None and calls.failed > highest * calls.planned:
+        return f"{calls.failed:,} requests failed, more than runner.max_failure_rate={highest:.1%} allows"
+    return judged.stopped

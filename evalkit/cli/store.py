@@ -10,9 +10,8 @@ from datetime import datetime
 
 from rich.table import Table
 
-from evalkit.cli.arguments import UsageError
 from evalkit.cli.console import plain_console
-from evalkit.cli.parser import check_overrides
+from evalkit.cli.parser import UsageError, check_overrides
 from evalkit.errors import ConfigError
 from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.store import backend_of, open_url, store_location, store_url

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final
 
-from evalkit.core.optional import optional
+from evalkit.core.resources import optional
 from evalkit.errors import DatasetError
 
 SUFFIXES: Final = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2", ".xz": "xz"}

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from evalkit.core.optional import optional
+from evalkit.core.resources import optional
 from evalkit.datasets.compression import compression_of, decoded, inner_suffix, open_lines, open_texts
 from evalkit.errors import ConfigError, DatasetError, EvalkitError, PluginError, did_you_mean
 from evalkit.plugins import DATASETS, construct, entry_points_in, find, is_offered

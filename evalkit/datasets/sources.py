@@ -17,8 +17,7 @@ from typing import Any
 
 from evalkit.config import DatasetConfig
 from evalkit.core.display import relative
-from evalkit.core.optional import optional
-from evalkit.core.resources import DISTRIBUTION
+from evalkit.core.resources import DISTRIBUTION, optional
 from evalkit.datasets.compression import reading
 from evalkit.datasets.formats import Reader, Row, is_readable, placed, reader_for
 from evalkit.datasets.named import named_rows, recognize_benchmark

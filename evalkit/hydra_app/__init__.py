@@ -23,7 +23,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from pydantic import ValidationError
 
 from evalkit.config import DatasetConfig, RunConfig, criteria_by_name, defaults
-from evalkit.config.validation import config_error
+from evalkit.config.run_config import config_error
 from evalkit.core.resources import PROJECT_VARIABLE, project, shipped
 from evalkit.datasets import RECORDED as RECORDED_CASES
 from evalkit.datasets import is_missing, with_examples
@@ -35,10 +35,10 @@ from evalkit.hydra_app.error_mapping import RECORDED, hydra_error, unusable
 from evalkit.hydra_app.non_ascii import with_decoded_keys
 from evalkit.hydra_app.sweep_jobs import SweepPlace, apply_values, constant_keys, job_signature, sweep_jobs, sweep_place
 from evalkit.plugins import CONF, allowing_code, folders
-from evalkit.runs.config_file import DEFAULTS as RUN_DEFAULTS
-from evalkit.runs.config_file import escaped
 from evalkit.runs.layout import CASES as RUN_CASES
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
+from evalkit.runs.manifest import DEFAULTS as RUN_DEFAULTS
+from evalkit.runs.manifest import escaped
 
 if TYPE_CHECKING:
     from hydra._internal.hydra import Hydra

@@ -13,7 +13,7 @@ from hydra.errors import ConfigCompositionException, MissingConfigException, Ove
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from evalkit.config import RunConfig
-from evalkit.config.validation import known_keys, no_such
+from evalkit.config.run_config import known_keys, no_such
 from evalkit.core.display import relative
 from evalkit.core.redaction import remedy_for
 from evalkit.core.resources import shipped

@@ -5,8 +5,7 @@ from __future__ import annotations
 from evalkit.report.case_list import Asked, render_prompts
 from evalkit.report.counts import Finding
 from evalkit.report.findings import findings
-from evalkit.report.page import render_report
-from evalkit.report.run_files import run_files
+from evalkit.report.page import render_report, run_files
 from evalkit.report.sweep_page import SweepFacts, render_sweep
 
 __all__ = ["Asked", "Finding", "SweepFacts", "findings", "render_prompts", "render_report", "render_sweep", "run_files"]

@@ -15,9 +15,13 @@ from evalkit.core.translation import Text, gettext, joined, ngettext
 from evalkit.decision import FIRST as FIRST_RATE
 from evalkit.decision import one_order
 from evalkit.judges.setup import LOCAL
-from evalkit.report.agreement_findings import agreement
-from evalkit.report.checklist_findings import checklist_findings
-from evalkit.report.class_findings import class_agreement, class_corrections, has_classes
+from evalkit.report.agreement_findings import (
+    agreement,
+    checklist_findings,
+    class_agreement,
+    class_corrections,
+    has_classes,
+)
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.decisions import headline
 from evalkit.report.diagnostics import (

@@ -5,17 +5,25 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup, escape
+
 from evalkit.config import RunConfig
 from evalkit.core.display import brief, dollars, exact, span
-from evalkit.core.translation import gettext, in_every_language, joined
+from evalkit.core.resources import project
+from evalkit.core.translation import gettext, in_every_language, joined, translator
 from evalkit.decision import judges_of, metrics_of
-from evalkit.report.case_list import Asked
-from evalkit.report.counts import RunCounts
+from evalkit.errors import EvalkitError
+from evalkit.judges import make_arbiter, spec_of
+from evalkit.protocols import Evaluator
+from evalkit.report.case_list import Asked, render_prompts
+from evalkit.report.counts import RunCounts, as_markdown
 from evalkit.report.decisions import USES, sentence
 from evalkit.report.figures import Figure, run_figures
 from evalkit.report.findings import findings_of
@@ -23,7 +31,8 @@ from evalkit.report.metric_names import Words, metric_words, note_words
 from evalkit.report.page_budget import CaseData, PageBudget, select_cases
 from evalkit.report.texts import FLAGS, PAGE, SCRIPT, TOKENS
 from evalkit.results import RunResult
-from evalkit.runs.layout import simulated_judges
+from evalkit.runs.layout import FIGURES, FINDINGS, PROMPTS, simulated_judges
+from evalkit.scoring import Scores
 from evalkit.scoring.catalog import JUDGE_COLUMNS, heading
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
@@ -238,3 +247,93 @@ def _spent(result: RunResult) -> list[tuple[str, Words]]:
     cost = PAGE["unknown"] if result.cost_usd is None else (dollars(result.cost_usd),) * 2
     facts: list[tuple[str, Words]] = [("calls", (english, chinese)), ("cost", cost)]
     return [*facts, ("tokens", tokens)] if result.tokens else facts
+
+
+def run_files(
+    config: RunConfig, result: RunResult, scores: Scores, evaluator: Evaluator | None = None
+) -> dict[str, str]:
+    """Return `report.html`, its figures and words and the JSON files of a run just scored; `prompts.json` of a new one.
+
+    Without the `evaluator` that asked for its judgments one is made of the config again, so that the page can show
+    prompts; where that cannot be, it shows none.
+    """
+    details = {"frontier": [asdict(point) for point in scores.frontier], **scores.details}
+    page, figures = draw_report(result, details, _asked(config, evaluator))
+    language, texts = language_of(result.config), getattr(evaluator, "prompt_texts", {})
+    return {
+        "report.html": page,
+        FINDINGS: _in_words(result, details, language),
+        **{f"{FIGURES}/{figure.name}.svg": alone(figure, language) for figure in figures},
+        **{f"{name}.json": _json(value) for name, value in details.items()},
+        **({PROMPTS: _json(texts)} if texts else {}),
+    }
+
+
+def _in_words(result: RunResult, details: Mapping[str, Any], language: str) -> str:
+    found = findings_of(result, details)
+    texts = [one.text_zh if language == "zh" else one.text for one in found]
+    return "".join(f"- {as_markdown(text)}\n" for text in [*texts, *_cluster_notes(result, language)])
+
+
+def _cluster_notes(result: RunResult, language: str) -> list[str]:
+    """Return what intervals and tests resample, where it is not single cases."""
+    found = result.manifest.get("clusters") or {}
+    if found.get("count") == found.get("cases"):
+        return []
+    by, count, cases = found["by"], found["count"], found["cases"]
+    text = gettext("{cases} cases in {count} clusters by {by}: intervals and tests resample clusters.")
+    return [text.fill(cases=cases, count=count, by=by).render(translator(language))]
+
+
+def _asked(config: RunConfig, evaluator: Evaluator | None) -> Asked | None:
+    from evalkit.evaluators import make_evaluator  # loads the template engine, which findings do not need
+
+    try:
+        evaluator = evaluator or make_evaluator(config, prompt_folders=[project() / "prompts"])
+        arbiter = make_arbiter(config)
+        return render_prompts(evaluator, spec_of(config.judge), arbiter.spec if arbiter else None)
+    except EvalkitError:
+        return None
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+_MARGIN, _HEAD = 16, 40
+_OPENING = re.compile(r'^<svg viewBox="0 0 (\d+) (\d+)"[^>]*>')
+_COLOR = re.compile(r"(--\w+): light-dark\((#\w+), #\w+\)")
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FONT = '"Segoe UI", "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", system-ui, sans-serif'
+
+
+def alone(figure: Figure, language: str) -> str:
+    """Return a figure as an SVG document with its title, in `en` or `zh`, on a light background."""
+    opening = _OPENING.match(figure.svg)
+    assert opening is not None, figure.name
+    width, height = int(opening[1]) + 2 * _MARGIN, int(opening[2]) + _HEAD + 2 * _MARGIN
+    hidden = "en" if language == "zh" else "zh"
+    body = str(figure.svg)[opening.end() :]
+    title = escape(figure.title[language == "zh"])
+    elements = Markup(
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="{-_MARGIN} {-_HEAD - _MARGIN} {width} {height}" role="img" lang="{language}">'
+        f"<style>{_style()}\nsvg .{hidden} {{ display: none; }}</style>"
+        f'<rect class="ground" x="{-_MARGIN}" y="{-_HEAD - _MARGIN}" width="{width}" height="{height}"/>'
+        f'<text class="heading" x="0" y="{-_HEAD + 8}">{title}</text>{body}'
+    )
+    return _NOT_XML.sub("�", elements)
+
+
+@cache
+def _style() -> str:
+    """Return the page's style rules for drawings, with light colors."""
+    sheet = asset("report.css")
+    colors = dict(_COLOR.findall(sheet))
+    rules = [line for line in sheet.splitlines() if line.startswith("svg ") and not line.startswith("svg {")]
+    own = [
+        f"svg {{ font-family: {_FONT}; }}",
+        "svg .ground { fill: var(--page); }",
+        "svg text.heading { font-size: 15px; font-weight: 600; }",
+    ]
+    return re.sub(r"var\((--\w+)\)", lambda name: colors[name[1]], "\n".join([*own, *rules]))

@@ -12,15 +12,14 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from evalkit.config import RunConfig
-from evalkit.config.validation import config_error
+from evalkit.config.run_config import config_error
 from evalkit.core.display import relative
 from evalkit.core.spool import Spool
 from evalkit.errors import ConfigError
 from evalkit.results import Calls, RunResult
 from evalkit.runs import layout
-from evalkit.runs.config_file import load
-from evalkit.runs.parquet import read_rows
-from evalkit.runs.records import MalformedError, decoder
+from evalkit.runs.manifest import load
+from evalkit.runs.records import MalformedError, decoder, read_rows
 from evalkit.types import Case, Judgment, Metric, Verdict
 
 _REMEDY: Final = "rerun it, or restore the file"

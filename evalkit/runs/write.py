@@ -12,9 +12,8 @@ from evalkit.core.atomic_files import drop_empty, remove_leftovers
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.results import RunResult
 from evalkit.runs import layout
-from evalkit.runs.config_file import dump
-from evalkit.runs.parquet import encode_judgments
-from evalkit.runs.records import encode_finite, encode_line, encode_pretty, metric_values
+from evalkit.runs.manifest import dump
+from evalkit.runs.records import encode_finite, encode_judgments, encode_line, encode_pretty, metric_values
 
 _REMEDY = "check its permissions and the free disk space"
 

@@ -14,7 +14,7 @@ from evalkit.core.translation import in_every_language
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.page import language_of
 from evalkit.report.sweep_findings import choice_text
-from evalkit.runs import read_cases, read_config, read_facts, read_outcome, spreadsheet, write_files
+from evalkit.runs import read_cases, read_config, read_facts, read_outcome, records, write_files
 from evalkit.runs.folders import read_status
 from evalkit.runs.layout import simulated_judges
 from evalkit.runs.records import metric_values
@@ -227,7 +227,7 @@ def as_csv(board: Leaderboard) -> str:
         last = (row.rank_low, row.rank_high, row.decision.use, row.decision.reason)
         cells = [row.rank, row.job, row.name, row.dataset, row.letters, front, *numbers, *last]
         rows.append(dict(zip(columns, cells, strict=True)))
-    return spreadsheet.as_csv(columns, rows)
+    return records.as_csv(columns, rows)
 
 
 def _ends(metric: Metric | None) -> tuple[float | None, float | None, float | None]:

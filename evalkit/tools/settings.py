@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalkit.config import RunConfig
-from evalkit.config.validation import config_error
+from evalkit.config.run_config import config_error
 from evalkit.errors import ConfigError
 from evalkit.hydra_app import load_config, load_settings
 from evalkit.tools.models import SCALES, DirectScoreInput, PairwiseCompareInput, ScoreRubric

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.runs.layout import DATASHEET
-from evalkit.runs.spreadsheet import unescaped
+from evalkit.runs.records import unescaped
 from evalkit.tracking.connection import one_at_a_time
 from evalkit.tracking.contents import MAIN, MAX_PARAM, NOTE, param_name, param_text
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from evalkit.cli.sweep import Sweep
+from evalkit.cli.hydra_runner import Sweep
 from evalkit.config import RunConfig
 from evalkit.gating import check_gate
 from evalkit.runs import read_run

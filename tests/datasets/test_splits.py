@@ -15,7 +15,7 @@ from evalkit import load_config
 from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.runs.openings import count_opening
+from evalkit.runs.folders import count_opening
 from evalkit.types import Case, ChecklistItem, Response
 from tests.support.command_line import call_main
 

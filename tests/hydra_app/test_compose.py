@@ -10,7 +10,7 @@ from evalkit.config import JudgeConfig, Price
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.hydra_app import find_study, load_config, load_jobs
-from evalkit.runs.config_file import dump
+from evalkit.runs.manifest import dump
 
 GROUPS = sorted(p.name for p in shipped("conf").iterdir() if p.is_dir())
 OPTIONS = sorted((g, f.stem) for g in GROUPS for f in (shipped("conf") / g).glob("*.yaml"))

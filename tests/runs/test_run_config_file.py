@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from evalkit.hydra_app import load_config
-from evalkit.runs.config_file import dump, load
+from evalkit.runs.manifest import dump, load
 
 texts = st.text(max_size=12) | st.text("\\${}1e.-:'\" \n#&*!|>%@`yn", max_size=8)
 

@@ -13,7 +13,7 @@ from threading import Thread
 
 import pytest
 
-from evalkit.cli.sweep import BackgroundRecordings
+from evalkit.cli.hydra_runner import BackgroundRecordings
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
 from evalkit.results import RunResult

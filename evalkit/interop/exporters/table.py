@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
-from evalkit.core.optional import optional
+from evalkit.core.resources import optional
 from evalkit.results import RunResult
-from evalkit.runs.spreadsheet import as_csv
+from evalkit.runs.records import as_csv
 from evalkit.types import Case, Judgment, Verdict
 
 _CLOSE = 1e-9

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from evalkit.report.counts import RunCounts
-from evalkit.report.figures.costs import corrected, costs
-from evalkit.report.figures.curves import frontier, histogram, lengths, reliability
+from evalkit.report.figures.curves import confusion, frontier, histogram, lengths, passes, reliability
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.forest import main_figures
-from evalkit.report.figures.systems import cycles, ranking
-from evalkit.report.figures.tables import confusion, passes
+from evalkit.report.figures.systems import corrected, costs, cycles, ranking
 from evalkit.results import RunResult
 
 __all__ = ["Figure", "run_figures"]
