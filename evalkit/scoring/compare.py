@@ -21,9 +21,17 @@ from evalkit.scoring.metrics.checklists import halo_statistic
 from evalkit.scoring.pipeline import score_without_intervals
 from evalkit.scoring.stats import paired_tests as tests
 from evalkit.scoring.stats.arrays import Bounds, Codes, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, as_metric, measure, measure_with_draws, resample
+from evalkit.scoring.stats.bootstrap import (
+    Statistic,
+    Tally,
+    as_metric,
+    measure,
+    measure_with_draws,
+    resample,
+    undefined,
+)
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import Confusion, kappa, undefined
+from evalkit.scoring.stats.confusion import Confusion, kappa
 from evalkit.scoring.verdicts.checklists import read_items
 from evalkit.types import Case, Judgment, Metric, Verdict
 

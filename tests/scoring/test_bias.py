@@ -29,13 +29,6 @@ def test_position(configure, make_case, passes):
     assert (first.value, first.n, first.missing) == (pytest.approx(7 / 10), 10, 3)
 
 
-def test_a_judge_that_always_takes_the_first(configure, make_case, passes):
-    metrics = run(configure, make_case, passes, [(1, -1)] * 12)
-    assert metrics["position/first_rate"].value == 1
-    assert 0.7 < metrics["position/first_rate"].low < 0.8
-    assert metrics["position/consistency"].value == 0
-
-
 @pytest.mark.parametrize("policy", ["none", "random"])
 def test_position_in_one_order(configure, make_case, judged, policy):
     config = configure(swap={"policy": policy})

@@ -165,12 +165,6 @@ def test_abstentions_are_neither_missing_nor_a_class():
     assert matrix["fair"] == {"good": 0, "fair": 1, "unsure": 3, "missing": 1}
 
 
-def test_without_abstentions_there_is_no_coverage_to_state():
-    found = measured(columns_of([0, 1, 1, 0], [0, 1, 0, 0], 2, abstain=None))
-    assert "class/abstained" not in found
-    assert found["class/good/rate"].note is None
-
-
 def test_without_a_positive_class_there_is_no_tpr():
     names = values(columns_of([0, 1, 1, 0], [0, 1, 0, 0], 2, positive=None)).keys()
     assert not names & {"class/tpr", "class/tnr", "class/youden_j"}

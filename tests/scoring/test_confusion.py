@@ -99,17 +99,6 @@ def test_worst_cases_hold_whatever_is_filled_in(configure, make_case, passes, ro
             assert (metric.worst_low, metric.worst_high) == pytest.approx((min(defined), max(defined)))
 
 
-def test_the_confusion_matrix(configure, make_case, passes):
-    rows = [("A", "A"), ("A", "A"), ("A", "B"), ("B", "TIE"), ("B", None), ("TIE", "A"), (None, "A")]
-    table = run(configure, make_case, passes, rows).details["confusion"]["labels"]
-    assert table == {
-        "A": {"A": 2, "TIE": 0, "B": 1, "missing": 0},
-        "TIE": {"A": 1, "TIE": 0, "B": 0, "missing": 0},
-        "B": {"A": 0, "TIE": 1, "B": 0, "missing": 1},
-    }
-    assert "confusion" not in run(configure, make_case, passes, [(None, "A")]).details
-
-
 def scored(pointwise, make_case, judged, rows, **sections):
     cases = [make_case(str(k), ("text",), grades=[grade]) for k, (grade, _) in enumerate(rows)]
     judgments = [judged(str(k), (0,), score) for k, (_, score) in enumerate(rows)]

@@ -233,13 +233,6 @@ def test_noise_of_scores(pointwise, make_case, judged):
         assert "rescaled within each case" in rescaled.note
 
 
-def test_one_sample_says_nothing_of_noise(configure, make_case, judged):
-    rows, judgments = repeated(make_case, judged, 0.2, cases=5, samples=1)
-    metric = score_run(configure(), rows, judgments).metrics["jnd/noise"]
-    assert metric.value is None
-    assert "mode.samples" in metric.note
-
-
 def labelled_margins(make_case, judged, slope, cases=800, seed=0, decimals=2):
     generator = np.random.default_rng(seed)
     margins = np.round(generator.uniform(0.01, 1, cases), decimals) * generator.choice([-1, 1], cases)
@@ -299,8 +292,3 @@ def test_how_the_ranking_hangs_on_the_threshold(configure, judged):
     assert second["tie_rate"] == pytest.approx(2 / 3)
     last = ranking[-1]
     assert (last["tie_rate"], last["kendall"], last["by"]) == (1, None, "win rate")
-
-
-def test_a_run_without_systems_has_no_ranking_to_hang(configure, make_case, judged):
-    scores = score_run(configure(swap={"policy": "none"}), [make_case("c")], [judged("c", (0, 1), 1.0)])
-    assert scores.details["jnd"] == {"configured": 0.0, "noise": None, "labels": None, "ranking": []}

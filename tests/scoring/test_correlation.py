@@ -143,9 +143,3 @@ def test_scores_that_depend_on_each_other_are_not_bounded(pointwise, make_case, 
             assert found.missing == 1
             assert (found.worst_low is not None) == bounded, (how, name)
             assert bounded == ("not bounded" not in (found.note or ""))
-
-
-def test_missing_scores_are_said(pointwise):
-    for item in correlation_statistics(scored([0, 0, 1], [1, 2, np.nan], [1, 2, 3]), 2):
-        assert (item.n, item.missing, item.clusters(Clusters.each(2))) == (2, 1, 1)
-        assert "omitted" in item.note

@@ -111,13 +111,6 @@ def test_a_proportion_on_which_all_cases_agree_gets_the_exact_interval():
     assert whole.low == pytest.approx(1 - exact, abs=1e-9)
 
 
-@pytest.mark.parametrize(("cases", "clear"), [(4, False), (5, False), (6, True)])
-def test_a_few_cases_in_a_row_are_no_preference(cases, clear):
-    """A coin comes down alike five times in a row with p = 0.0625, six times with p = 0.03125."""
-    assert (stats.binomtest(cases, cases).pvalue < 0.05) == clear
-    assert (measured(statistic([[1, 1]] * cases, proportion=True)).low > 0.5) == clear
-
-
 @pytest.mark.parametrize(
     ("item", "note"),
     [

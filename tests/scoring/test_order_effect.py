@@ -84,19 +84,6 @@ def test_what_cannot_be_told_says_why(configure, make_case, judged, rows, sectio
     assert why in metric.note
 
 
-def test_pairs_left_out_are_counted(configure, make_case, judged):
-    metric = run(configure, make_case, judged, [([1.0, 1.0], [1.0, -1.0]), ([1.0], [1.0])])["position/order_effect"]
-    assert (metric.value, metric.n, metric.missing) == (0, 1, 1)
-    assert "omitted" in metric.note
-
-
-def test_judges_of_a_panel_are_not_samples_of_one_another(configure, make_case, judged):
-    judgments = [judged("c", (0, 1), 1.0, swapped=swapped, judge=name) for name in "xy" for swapped in (False, True)]
-    metrics = score_run(configure(), [make_case("c")], judgments).metrics
-    assert "position/order_effect" not in metrics
-    assert "position/identical_preference" in metrics
-
-
 def test_preference_between_identical_responses(configure, make_case, passes):
     cases = [make_case("same", ("x", "x")), make_case("three", ("x", "y", "x")), make_case("lost", ("z", "z"))]
     judgments = [*passes("same", 1.0, -1.0), *passes("lost", 0.0, None)]

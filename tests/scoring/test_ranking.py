@@ -318,13 +318,6 @@ def test_length_that_cannot_be_told_apart_is_not_estimated(configure, judged):
     assert "not determined" in play(configure, judged, level, played).details["ranking"]["at_equal_length"]["note"]
 
 
-def test_length_stands_in_the_file(configure, judged):
-    scores = play(configure, judged, *league([0.5, -0.5], 150, length=0.8))
-    length = scores.details["ranking"]["at_equal_length"]
-    assert length["effect_of_length"]["low"] > 0
-    assert [row["system"] for row in length["systems"]] == ["system 0", "system 1"]
-
-
 def test_long_runs_of_games_are_cut_for_elo(monkeypatch):
     from evalkit.scoring.metrics import ranking as module
 
@@ -354,7 +347,6 @@ def test_a_fit_that_does_not_settle_in_time_is_none(monkeypatch):
     wins, ties = tables(np.random.default_rng(1), 4)
     monkeypatch.setattr(ranking, "_STEPS", 1)
     assert np.isnan(fit(wins[None], ties[None])[0]).all()
-    monkeypatch.setattr(ranking, "_STEPS", 1)
     assert at_equal_length(games_with_length(0.5, cases=30)) is None
 
 

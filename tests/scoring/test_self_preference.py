@@ -70,12 +70,6 @@ def test_own_preference_at_equal_label(configure, passes):
     assert preference.low < preference.value <= preference.high
 
 
-def test_the_other_family_sees_it_from_its_side(configure, passes):
-    metrics = run(configure, passes, ROWS, model="anthropic/claude-sonnet")
-    assert metrics["self/own_rate"].value < 0.4
-    assert metrics["self/preference"].value == pytest.approx(1 / 4 - 1)
-
-
 def test_what_it_needs(configure, passes):
     unknown = run(configure, passes, [(None, None, "A", 1.0)])
     assert not [name for name in unknown if name.startswith("self/")]

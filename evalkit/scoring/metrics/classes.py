@@ -22,7 +22,7 @@ from evalkit.scoring.metrics.corrections import corrected_class_details, correct
 from evalkit.scoring.metrics.humans import class_annotator_results
 from evalkit.scoring.stats import confusion
 from evalkit.scoring.stats.arrays import Bools, Bounds, Floats
-from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.bootstrap import Statistic, undefined
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.confusion import Confusion
@@ -107,9 +107,8 @@ def coverage_note(columns: ClassColumns, rows: Bools | None = None) -> str | Non
     if not abstained and not split:
         return None
     named = f"{answers - abstained - split} of {answers} answers name a class"
-    if abstained and split:
-        return f"{named}, the others abstain or are split votes"
-    return f"{named}, the others abstain" if abstained else f"{named}, the others are split votes"
+    one_kind = f"{named}, the others abstain" if abstained else f"{named}, the others are split votes"
+    return f"{named}, the others abstain or are split votes" if abstained and split else one_kind
 
 
 class LabeledClasses:
@@ -257,12 +256,12 @@ CONTRASTS: Final[Mapping[str, tuple[Callable[[Floats], Floats], tuple[int, ...],
     "f1": (confusion.f1, (0, 1, 2), "no answer and no label is"),
     "youden_j": (confusion.youden, (0, 1, 2, 3), "either every label or none is"),
 }
-"""Statistics of one class against all others: which of hits, false alarms, misses and the rest each counts, and why it is
-undefined, before the name of the class."""
+"""Statistics of one class against all others: which of hits, false alarms, misses and the rest each counts, and why it
+is undefined, before the name of the class."""
 
 
 def _mean_of(values: Callable[[Floats], Floats], classes: Any, totals: Floats) -> Floats:
-    return confusion.mean_defined(values(totals)[:, classes]) if len(classes) else confusion.undefined(totals)
+    return confusion.mean_defined(values(totals)[:, classes]) if len(classes) else undefined(totals)
 
 
 def _calibration(columns: ClassColumns) -> list[Statistic]:

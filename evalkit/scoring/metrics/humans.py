@@ -15,9 +15,9 @@ from evalkit.scoring.columns.classes import ClassColumns
 from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
 from evalkit.scoring.metrics.correlation import moments, pearson_r
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of, undefined
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers, undefined
+from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers
 from evalkit.types import Case, Metric
 
 CLASSES = (A, TIE, B)

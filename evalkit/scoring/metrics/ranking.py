@@ -298,10 +298,8 @@ def at_equal_length(games: Games) -> ControlledRatings | None:
     model = Davidson(np.stack([games.i, games.j, np.full(len(games), size)], axis=1), values, size)
     results = np.stack([games.winner == code for code in (A, TIE, B)]).astype(np.float64)[:, None]
     at = model.fit(results, np.array([0]))
-    if np.isnan(at).any():
-        return None
     information, (residual, tied, *_) = model.derivatives(at, results)[1][0], model.residuals(at, results)
-    if np.linalg.cond(information) > 1e10:
+    if np.isnan(at).any() or np.linalg.cond(information) > 1e10:
         return None
     bread, shape = np.linalg.inv(information), (games.clusters.count, len(games))
     cluster = csr_array((np.ones(len(games)), (games.cluster, np.arange(len(games)))), shape=shape)
@@ -487,7 +485,11 @@ def _details(
         "log_tie_parameter": round_metric(found.tie[0]),
         "systems": [
             {"system": games.names[k]}
-            | {name: _interval_json(m) for name, m in rows[k].items()}
+            | {
+                name: {key: getattr(metric, key) for key in ("value", "low", "high", "n")}
+                | ({"note": metric.note} if metric.note else {})
+                for name, metric in rows[k].items()
+            }
             | {"p_holm_of_first": None if p_values is None or k == order[0] else round_metric(p_values[k, order[0]])}
             for k in order
         ],
@@ -496,29 +498,18 @@ def _details(
     }
 
 
-def _interval_json(metric: Metric) -> dict[str, Any]:
-    kept = {"value": metric.value, "low": metric.low, "high": metric.high, "n": metric.n}
-    return kept | ({"note": metric.note} if metric.note else {})
-
-
 def _length_details(games: Games, scoring: ScoringConfig, order: Sequence[int]) -> dict[str, Any]:
     found = at_equal_length(games)
     if found is None:
         return {"note": "not determined: responses have equal length, or length is confounded with the system"}
     half = NormalDist().inv_cdf((1 + scoring.confidence) / 2)
 
-    def numbers(value: float, error: float) -> dict[str, float | None]:
-        return {
-            "value": round_metric(value),
-            "low": round_metric(value - half * error),
-            "high": round_metric(value + half * error),
-        }
+    def points(value: float, error: float) -> dict[str, float | None]:
+        ends = {"value": value, "low": value - half * error, "high": value + half * error}
+        return {name: round_metric(end * POINTS) for name, end in ends.items()}
 
     return {
-        "effect_of_length": numbers(found.effect * POINTS, found.effect_error * POINTS),
+        "effect_of_length": points(found.effect, found.effect_error),
         "unit": "points of rating for one standard deviation of the difference of log-lengths",
-        "systems": [
-            {"system": games.names[k], "rating": numbers(found.ratings[k] * POINTS, found.errors[k] * POINTS)}
-            for k in order
-        ],
+        "systems": [{"system": games.names[k], "rating": points(found.ratings[k], found.errors[k])} for k in order],
     }

@@ -19,8 +19,8 @@ from evalkit.scoring.columns.judgments import JudgmentColumns, of_one_judge
 from evalkit.scoring.columns.verdicts import VerdictColumns
 from evalkit.scoring.metrics.ranking import Games, by_value, standing
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide, round_metric, runs
-from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tally, ratio
-from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers, undefined
+from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tally, ratio, undefined
+from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers
 from evalkit.scoring.verdicts.pairs import at_threshold, passes_of, useful_thresholds, winner_values
 from evalkit.scoring.verdicts.weighting import judgment_scores, judgment_values, pair_margins
 from evalkit.types import Case

@@ -72,9 +72,7 @@ def combine(how: str, group: Ints, values: Floats, size: int) -> Floats:
         np.maximum.at(longest, group, length)
         chosen = length == longest[group]
         group, values = group[chosen], values[chosen]
-    counts = np.bincount(group, minlength=size)
-    sums = np.bincount(group, weights=values, minlength=size)
-    return np.asarray(np.divide(sums, counts, out=np.full(size, np.nan), where=counts > 0))
+    return group_mean(group, values, size)
 
 
 def _median(group: Ints, values: Floats, size: int) -> Floats:

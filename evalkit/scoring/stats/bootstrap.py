@@ -203,6 +203,11 @@ def ratio(top: int, bottom: int, totals: Floats) -> Floats:
     return divide(totals[:, top], totals[:, bottom])
 
 
+def undefined(totals: Floats) -> Floats:
+    """Return NaN for each row of totals."""
+    return np.full(len(totals), np.nan)
+
+
 mean_of = partial(ratio, 0, 1)
 """Returns a mean: the total of the values divided by that of their number."""
 

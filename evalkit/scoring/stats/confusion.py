@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally
+from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, undefined
 from evalkit.scoring.stats.bounded_intervals import extremes, mixed
 
 VERTICES: Final = 4096
@@ -86,11 +86,6 @@ class Confusion:
         n, missing = int(counts.sum()), int(self.unread.missing.sum())
         attributes = {"n": n, "missing": missing, "reach": np.eye(counts.size), **attributes}
         return Statistic(name, self.cells, value, worst=worst, **attributes)
-
-
-def undefined(totals: Floats) -> Floats:
-    """Return NaN for each row of totals."""
-    return np.full(len(totals), np.nan)
 
 
 def matrices(totals: Floats) -> Floats:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import copysign, inf, sqrt
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
-from evalkit.scoring.stats.bootstrap import OwnInterval, Statistic, Tally, expanded_quantile
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, expanded_quantile, undefined
 from evalkit.scoring.stats.clusters import Clusters
 
 STEPS = 100
@@ -216,39 +217,6 @@ def penalized_fit(design: Floats, outcome: Floats) -> Fit:
     return Fit(Penalized(design, outcome, np.ones(len(outcome))).maximize(np.zeros(k), np.ones(k, dtype=bool)))
 
 
-def one_step(design: Floats, scores: Floats, fitted: Floats, tally: Tally) -> Floats:
-    """Return the scores and the information matrix at the fit by case, as columns for `after_step`.
-
-    A Newton step from the fit of all cases, with the scores and information of a resample, approximates the fit of the
-    resample closely enough for an interval (Davidson and MacKinnon 1999, Int. Econ. Rev. 40, 487-508).
-
-    Args:
-        design: (n, k) the design matrix.
-        scores: (n, k) the score of each row at the fit.
-        fitted: (k,) the coefficients of all cases.
-        tally: the case of each row.
-
-    Returns:
-        (cases, k + k²) the scores, then the information.
-    """
-    p = expit(design @ fitted)
-    spread = p * (1 - p)
-    k = design.shape[1]
-    information = [tally(design[:, a] * design[:, b] * spread) for a in range(k) for b in range(k)]
-    return np.stack([*(tally(column) for column in scores.T), *information], axis=1)
-
-
-def after_step(totals: Floats, fitted: Floats) -> Floats:
-    """Return the coefficients (resamples, k) from the totals of `one_step`, NaN for singular information."""
-    k = len(fitted)
-    scores, information = totals[:, :k], totals[:, k:].reshape(-1, k, k)
-    scale = np.abs(information).max(axis=(1, 2)) if len(information) else np.zeros(0)
-    regular = np.abs(np.linalg.det(information)) > SMALL * np.maximum(scale, SMALL) ** k
-    out = np.full(scores.shape, np.nan)
-    out[regular] = fitted + np.linalg.solve(information[regular], scores[regular][:, :, None])[:, :, 0]
-    return out
-
-
 def slope(
     name: str,
     design: Floats,
@@ -278,16 +246,15 @@ def slope(
         why: the reason why the coefficient is not identifiable although a fit may exist; empty if it is.
     """
     found = Fit(None, why) if why else penalized_fit(design, outcome)
-    if found.coefficients is None:
-        return _undetermined(name, found.reason, len(outcome), missing, tally)
-    fitted, model = found.coefficients, Penalized(design, outcome, np.ones(len(outcome)))
-    unusual = rare if rare is not None else (outcome > 0.5) == (np.mean(outcome) < 0.5)
+    model = Penalized(design, outcome, np.ones(len(outcome)))
 
     def own(clusters: Clusters, confidence: float) -> tuple[float, float]:
+        fitted = np.asarray(found.coefficients)
         cluster = clusters.of_rows(tally.case)
         size = np.bincount(cluster)
         if size.max() == 1:
             return model.interval(fitted, place, NormalDist().inv_cdf((1 + confidence) / 2))
+        unusual = rare if rare is not None else (outcome > 0.5) == (np.mean(outcome) < 0.5)
         counted = max(2, len(np.unique(cluster[unusual])))
         if np.count_nonzero(size) < 2 or fit(design, outcome).coefficients is None:
             weights = 1 / size[cluster]
@@ -298,7 +265,7 @@ def slope(
         start = scaled.maximize(fitted, np.ones(len(fitted), dtype=bool))
         return scaled.interval(start, place, -expanded_quantile(counted, confidence))
 
-    return _regression(name, design, model.scores(fitted), fitted, tally, lambda b: b[:, place], missing, own=own)
+    return _one_step(name, design, found, model.scores, tally, lambda b: b[:, place], missing=missing, own=own)
 
 
 def rate_at_zero(
@@ -317,36 +284,60 @@ def rate_at_zero(
         why: the reason why the rate is not identifiable although a fit may exist; empty if it is.
     """
     found = Fit(None, why) if why else fit(design, outcome)
-    if found.coefficients is None:
-        return _undetermined(name, found.reason, len(outcome), missing, tally)
-    fitted = found.coefficients
-    scores = design * (outcome - expit(design @ fitted))[:, None]
-    return _regression(name, design, scores, fitted, tally, lambda b: expit(b[:, 0]), missing)
+
+    def scores(b: Floats) -> Floats:
+        return np.asarray(design * (outcome - expit(design @ b))[:, None])
+
+    return _one_step(name, design, found, scores, tally, lambda b: expit(b[:, 0]), missing=missing, proportion=True)
 
 
-def _undetermined(name: str, why: str, n: int, missing: int, tally: Tally) -> Statistic:
-    return Statistic(name, np.zeros((tally.cases, 0)), lambda totals: np.full(len(totals), np.nan), n, missing, why=why)
-
-
-def _regression(
+def _one_step(
     name: str,
     design: Floats,
-    scores: Floats,
-    fitted: Floats,
+    found: Fit,
+    scores: Callable[[Floats], Floats],
     tally: Tally,
     extract: Callable[[Floats], Floats],
+    *,
     missing: int,
-    own: OwnInterval | None = None,
+    **attributes: Any,
 ) -> Statistic:
-    """Return a slope with an interval of its `own`, or a rate, as a statistic of one step from the fit."""
+    """Return a statistic of the coefficients of a regression, in resamples after one Newton step from the fit.
+
+    The step, with the scores and information of a resample, approximates the fit of the resample closely enough for an
+    interval (Davidson and MacKinnon 1999, Int. Econ. Rev. 40, 487-508).
+
+    Args:
+        name: the metric's name.
+        design: (n, k) the design matrix.
+        found: the fit of all rows.
+        scores: maps coefficients (k,) to the score of each row, (n, k).
+        tally: the case of each row.
+        extract: maps coefficients (rows, k) to the statistic; undefined for singular information.
+        missing: the number of missing outcomes.
+        attributes: other attributes of the statistic.
+    """
+    if found.coefficients is None:
+        return Statistic(name, np.zeros((tally.cases, 0)), undefined, len(design), missing, why=found.reason)
+    fitted, (n, k) = found.coefficients, design.shape
+    p = expit(design @ fitted)
+    squares = (design[:, :, None] * design[:, None, :]).reshape(n, k * k) * (p * (1 - p))[:, None]
+
+    def value(totals: Floats) -> Floats:
+        sums, information = totals[:, :k], totals[:, k:].reshape(-1, k, k)
+        scale = np.abs(information).max(axis=(1, 2), initial=0.0)
+        regular = np.abs(np.linalg.det(information)) > SMALL * np.maximum(scale, SMALL) ** k
+        coefficients = np.full(sums.shape, np.nan)
+        coefficients[regular] = fitted + np.linalg.solve(information[regular], sums[regular][:, :, None])[:, :, 0]
+        return extract(coefficients)
+
     return Statistic(
         name,
-        one_step(design, scores, fitted, tally),
-        lambda totals: extract(after_step(totals, fitted)),
-        len(scores),
+        tally.columns(*scores(fitted).T, *squares.T),
+        value,
+        n,
         missing,
-        proportion=own is None,
-        covered=tally(np.ones(len(scores))) > 0,
+        covered=tally(np.ones(n)) > 0,
         note="missing verdicts are omitted and not bounded" if missing else None,
-        own=own,
+        **attributes,
     )

@@ -38,7 +38,8 @@ def mcnemar(leads: Ints) -> tuple[float | None, str]:
         return sign_flip(leads), "McNemar, exact" if single else "sign flips of whole clusters, exact"
     excess = abs(int(leads.sum())) - (1 if single else 0)
     statistic = max(excess, 0) ** 2 / float((leads**2).sum())
-    return _chi_squared(statistic), "McNemar, chi-squared" if single else "McNemar of clusters (Obuchowski)"
+    # The upper tail of chi-squared with one degree of freedom.
+    return erfc(sqrt(statistic / 2)), "McNemar, chi-squared" if single else "McNemar of clusters (Obuchowski)"
 
 
 def sign_flip(leads: Ints) -> float:
@@ -52,11 +53,6 @@ def sign_flip(leads: Ints) -> float:
         ways = wider
     sums = np.arange(len(ways)) - int(sizes.sum())
     return float(min(1.0, ways[np.abs(sums) >= abs(int(leads.sum()))].sum()))
-
-
-def _chi_squared(statistic: float) -> float:
-    """Return the upper tail probability of chi-squared with one degree of freedom."""
-    return erfc(sqrt(statistic / 2))
 
 
 def tango(only_first: float, only_second: float, n: float, confidence: float) -> tuple[float, float]:
