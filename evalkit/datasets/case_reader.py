@@ -9,7 +9,7 @@ from typing import Any
 from evalkit.config import CHECKLIST, SCORED_MODES, DatasetConfig
 from evalkit.core.checklists import ChecklistError, read_items
 from evalkit.core.classes import Classes
-from evalkit.datasets.field_mapping import Columns, Getter, Layout, RowFault, plain, plain_row
+from evalkit.datasets.field_mapping import Columns, Layout, RowFault, plain, plain_row
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
 from evalkit.datasets.labels import (
@@ -58,6 +58,7 @@ class CaseReader:
     ) -> None:
         self._checklists, self._items = mode == CHECKLIST, items
         self.columns = Columns(config.fields, frozenset(config.join), checklists=self._checklists)
+        self._has_checklist = self._checklists or self.columns.is_mapped(CHECKLIST)
         self.tally = Tally() if tally is None else tally
         self._texts = Texts(config, self.tally)
         self._labels = Labels(config.label_map, classes)
@@ -82,15 +83,6 @@ class CaseReader:
         except SkippedRow:
             return None
 
-    def _is_plain(self, values: tuple[Any, ...]) -> bool:
-        """Return whether a labeled pair needs no interpretation: its values are texts, and none is too long."""
-        try:
-            length = len("".join(values))  # faster than checking each; only texts can be joined
-        except TypeError:
-            return False
-        id_, prompt, first, second, _, _, label = values
-        return length <= self._texts.short and bool(id_ and prompt and first and second and label) and first != second
-
     def id_of(self, row: Row, number: int, place: str) -> str:
         """Return the id of the case in a row; the row number if it has none.
 
@@ -103,70 +95,72 @@ class CaseReader:
             raise fault.at(place) from None
 
     def _id(self, row: Row, layout: Layout, number: int, place: str) -> str:
-        value = ABSENT if layout.id is None else layout.id(row)
+        value = layout.get["id"](row)
         if type(value) is str and value:
             return value
-        if value is ABSENT:
-            value = self.columns.need(row, "id", place) if self.columns.is_mapped("id") else None
+        if value is ABSENT and self.columns.is_mapped("id"):
+            value = self.columns.need(row, "id", place)
         found = self._texts.name(value, "id", place)
         if found is None:
             self.tally.add(NUMBERED, place)
             return str(number)
         return found
 
-    def _pair(self, layout: Layout, values: tuple[Any, ...], row: Row, place: str) -> Case | None:
+    def _pair(self, layout: Layout, row: Row, place: str) -> Case | None:
         """Return the case of a labeled pair that needs no interpretation; `None` for other rows.
 
         For most rows of most datasets, this returns the same as `_case` in a third of the time.
         """
-        if not self._is_plain(values):
+        values = layout.pair(row) if layout.pair is not None else (None,)
+        try:
+            length = len("".join(values))  # faster than checking each; only texts can be joined
+        except TypeError:
             return None
         id_, prompt, first, second, model_a, model_b, label = values
+        if length > self._texts.short or not (id_ and prompt and first and second and label) or first == second:
+            return None
         shown = (Response(first, model_a or None), Response(second, model_b or None))
         winner, pair = self._labels.attach(label, shown, place)
         return Case(id_, prompt, pair, None, None, winner, {column: row[column] for column in layout.metadata}, {})
 
     def _case(self, row: Row, number: int, place: str) -> Case:
         layout, texts = self.columns.layout(row), self._texts
-        if layout.pair is not None and (case := self._pair(layout, layout.pair(row), row, place)) is not None:
+        if (case := self._pair(layout, row, place)) is not None:
             return case
+        get, present = layout.get, layout.present
         responses = self._responses(row, layout, place)
         self._check(responses, place)
         label: Winner | None = None
-        if layout.label is not None and (value := layout.label(row)) is not ABSENT:
+        if (value := get["label"](row)) is not ABSENT:
             label, responses = self._labels.attach(value, responses, place)
-        metadata = {column: row[column] for column in layout.metadata} if layout.metadata else {}
+        metadata = {column: row[column] for column in layout.metadata}
         people: dict[str, Annotation] = {}
-        if layout.extra or self._said or layout.shape == "responses" or "labels" in layout.found:
+        if self._said or "labels" in present or layout.shape == "responses":
             people = self._people(row, layout, responses, metadata, place)
             label, responses = self._joined_label(row, label, responses, place)
             if people and label is None and not any(map(is_labeled, responses)):
                 label, responses = self._agreed(people, responses, place)
         for join in self._joins:
             join.count(row, place)
-        prompt = self.columns.need(row, "prompt", place) if layout.prompt is None else layout.prompt(row)
-        if prompt is ABSENT:
+        if (prompt := get["prompt"](row)) is ABSENT:
             prompt = self.columns.need(row, "prompt", place)
         return Case(
             self._id(row, layout, number, place),
             texts.needed(prompt, "prompt", "prompts", place),
             responses,
-            None if layout.context is None else texts.optional(layout.context(row), "context", place),
-            None if layout.reference is None else texts.optional(layout.reference(row), "reference", place),
+            texts.optional(get["context"](row), "context", place) if "context" in present else None,
+            texts.optional(get["reference"](row), "reference", place) if "reference" in present else None,
             label,
             metadata,
             people,
-            self._checklist(row, layout, len(responses), place),
+            self._checklist(row, layout, len(responses), place) if self._has_checklist else (),
         )
 
     def _checklist(self, row: Row, layout: Layout, responses: int, place: str) -> tuple[ChecklistItem, ...]:
         """Return the checklist of a case; empty in other modes unless the field is mapped."""
-        get = layout.found.get("checklist")
-        value = ABSENT if get is None else get(row)
+        value = layout.get["checklist"](row)
         if value is ABSENT and self.columns.is_mapped("checklist"):
             value = self.columns.need(row, "checklist", place)
-        if value is ABSENT and not self._checklists:
-            return ()
         if isinstance(value, str) and value.lstrip().startswith("["):
             value = plain(_parsed(value, "checklist", place))
 
@@ -184,8 +178,7 @@ class CaseReader:
 
     def _count_unset(self, row: Row, place: str) -> None:
         """Count the points and weights that are NaN in data whose writers mark a missing value so."""
-        get = self.columns.layout(row).found.get("checklist")
-        todo = [] if get is None else [get(row)]
+        todo = [self.columns.layout(row).get["checklist"](row)]
         while todo:
             value = todo.pop()
             if isinstance(value, str) and "NaN" in value and value.lstrip().startswith("["):
@@ -203,14 +196,13 @@ class CaseReader:
     def _people(
         self, row: Row, layout: Layout, responses: tuple[Response, ...], metadata: dict[str, Any], place: str
     ) -> dict[str, Annotation]:
-        value = self.columns.get(row, "labels")
+        value = layout.get["labels"](row)
         people: dict[str, Annotation] = {}
         if value not in (ABSENT, None) and (self.columns.is_mapped("labels") or holds_people(value)):
             people = read_people(value, self._labels, len(responses), place)
-            for column in layout.extra:
-                metadata.pop(column, None)
-        if layout.shape == "responses" and "responses" in layout.found:
-            people |= response_annotations(self.columns.get(row, "responses"), self._labels, place)
+            metadata.pop(self.columns.column("labels"), None)
+        if layout.shape == "responses":
+            people |= response_annotations(layout.get["responses"](row), self._labels, place)
         for name in self._said:
             people |= model_annotations({k: v for k, v in row[name].items() if k}, self._labels, responses, place)
         return people
@@ -238,20 +230,17 @@ class CaseReader:
     def _responses(self, row: Row, layout: Layout, place: str) -> tuple[Response, ...]:
         if layout.shape == "responses":
             own = self._listed(self.columns.need(row, "responses", place), place)
-        elif self._answers and not any(text or self.columns.is_mapped(field) for field, text, *_ in layout.ends):
+        elif self._answers and not any(f in layout.present or self.columns.is_mapped(f) for f, _ in layout.ends):
             own = ()
         else:
-            own = tuple([self._end(row, *end, place) for end in layout.ends])
+            own = tuple([self._response(row, layout, *end, place) for end in layout.ends])
         return own + self._joined(row, place) if self._answers else own
 
-    def _end(
-        self, row: Row, field: str, text: Getter | None, model_field: str, model: Getter | None, place: str
-    ) -> Response:
-        value = ABSENT if text is None else text(row)
-        if value is ABSENT:
+    def _response(self, row: Row, layout: Layout, field: str, model: str, place: str) -> Response:
+        if (value := layout.get[field](row)) is ABSENT:
             value = self.columns.need(row, field, place)
-        text_ = self._texts.needed(value, field, "responses", place)
-        return Response(text_) if model is None else Response(text_, self._texts.name(model(row), model_field, place))
+        text = self._texts.needed(value, field, "responses", place)
+        return Response(text, self._texts.name(layout.get[model](row), model, place))
 
     def _joined(self, row: Row, place: str) -> tuple[Response, ...]:
         return tuple(

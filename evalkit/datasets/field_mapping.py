@@ -138,14 +138,15 @@ FIELDS: Final = (
     "labels",
     "checklist",
 )
+_PAIR: Final = ("id", "prompt", "response_a", "response_b", "model_a", "model_b", "label")
 CHECKLIST: Final = "checklist"
 _SHAPES: Final = ("responses", "response_a", "response")
 _ENDS: Final = {
     "response_a": (("response_a", "model_a"), ("response_b", "model_b")),
     "response": (("response", "model"),),
 }
-_PAIR: Final = ("id", "prompt", "response_a", "response_b", "model_a", "model_b", "label")
 _OF_A_CASE: Final = frozenset({"id", "prompt", "context", "reference", "label"})
+_NONE: Final[Mapping[str, Callable[[Row], Any]]] = dict.fromkeys(FIELDS, lambda _: ABSENT)
 _MOST_LAYOUTS: Final = 1000
 DEEPEST: Final = 2 * MAX_DEPTH + 20
 """Levels of a row: a checklist has two at each depth."""
@@ -155,22 +156,19 @@ Getter = Callable[[Row], Any]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The reader of each field for rows with the same columns; `None` for a missing field.
+    """How to read rows with the same columns.
 
-    `ends` are the two responses of a pair, or the single response. `metadata` are the columns not used by a field.
-    `pair` reads id, prompt, responses, models and label at once for rows that are only a labeled pair.
+    `get` reads each field, and returns `ABSENT` if the rows do not have it or their `shape` does not use it; `present`
+    are the other fields. `ends` are the fields of the text and model of each response, if each has its own columns.
+    `metadata` are the columns not used by a field. `pair` reads id, prompt, responses, models and label at once for rows
+    that are only a labeled pair.
     """
 
     shape: str
-    found: Mapping[str, Getter]
-    id: Getter | None
-    prompt: Getter | None
-    context: Getter | None
-    reference: Getter | None
-    label: Getter | None
-    ends: tuple[tuple[str, Getter | None, str, Getter | None], ...]
+    get: Mapping[str, Getter]
+    present: frozenset[str]
+    ends: tuple[tuple[str, str], ...]
     metadata: tuple[str, ...]
-    extra: tuple[str, ...]
     pair: Callable[[Row], tuple[Any, ...]] | None
 
 
@@ -212,15 +210,14 @@ class Columns:
         Raises:
             DatasetError: If the row has no such column.
         """
-        value = self.get(row, field)
+        value = self.layout(row).get[field](row)
         if value is ABSENT:
             raise self._missing(field, place, row)
         return value
 
-    def get(self, row: Row, field: str) -> Any:
-        """Return the value of a field in a row; `ABSENT` if it has no such column."""
-        get = self.layout(row).found.get(field)
-        return ABSENT if get is None else get(row)
+    def column(self, field: str) -> str:
+        """Return the column, path or template of a field."""
+        return self._mapped.get(field, field)
 
     def is_mapped(self, field: str) -> bool:
         """Return whether `dataset.fields` maps this field."""
@@ -245,37 +242,18 @@ class Columns:
         self._last = dict.fromkeys(row)
         shape = self._shape(row)
         ends = _ENDS.get(shape, ())
-        of_responses = {name for end in ends for name in end} or {"responses"}
-        used = _OF_A_CASE | of_responses | self._checklist
-        found = {field: get for field in used if (get := self._present(field, row)) is not None}
-        labels = self._present("labels", row)
-        if labels is not None:
-            found["labels"] = labels
-        taken = {self._mapped.get(field, field) for field in used} | self._added
-        return Layout(
-            shape,
-            found,
-            id=found.get("id"),
-            prompt=found.get("prompt"),
-            context=found.get("context"),
-            reference=found.get("reference"),
-            label=found.get("label"),
-            ends=tuple((text, found.get(text), model, found.get(model)) for text, model in ends),
-            metadata=tuple(column for column in row if column not in taken),
-            extra=tuple(sorted({self._mapped.get("labels", "labels")} & row.keys())),
-            pair=self._pair(shape, found, row),
-        )
-
-    def _pair(self, shape: str, found: Mapping[str, Getter], row: Row) -> Callable[[Row], tuple[Any, ...]] | None:
-        columns = [self._mapped.get(field, field) for field in _PAIR]
-        others = {"context", "reference", "labels"} & found.keys() or self._checklist
-        if shape != "response_a" or self._added or others or not all(column in row for column in columns):
-            return None
-        return itemgetter(*columns)
+        used = _OF_A_CASE | ({name for end in ends for name in end} or {"responses"}) | self._checklist
+        found = {field: get for field in (*used, "labels") if (get := self._present(field, row)) is not None}
+        taken = {self.column(field) for field in used} | self._added
+        metadata = tuple(column for column in row if column not in taken)
+        columns = [self.column(field) for field in _PAIR]
+        is_pair = shape == "response_a" and found.keys() == set(_PAIR) and not self._added | self._checklist
+        pair = itemgetter(*columns) if is_pair and all(column in row for column in columns) else None
+        return Layout(shape, {**_NONE, **found}, frozenset(found), ends, metadata, pair)
 
     def _present(self, field: str, row: Row) -> Getter | None:
         """Return the reader of a field for rows with these columns; only a row shows whether a path exists."""
-        column, get = self._mapped.get(field, field), self._getters[field]
+        column, get = self.column(field), self._getters[field]
         if is_template(column):
             return get
         if column in row:
@@ -300,7 +278,7 @@ class Columns:
         return present[0] if present else "response_a" if "response_b" in row else "response"
 
     def _missing(self, field: str, place: str, row: Row) -> DatasetError:
-        column = self._mapped.get(field, field)
+        column = self.column(field)
         what, remedy = missing_column_error(column, row, f" for {field}" if column != field else "")
         near = remedy.startswith(("did you mean", "if it is"))
         key = f"dataset.fields.{field}"
@@ -322,6 +300,30 @@ def getter(named: str, where: str) -> Getter:
     if "." in named:
         return lambda row: column_value(row, named)
     return lambda row: row.get(named, ABSENT)
+
+
+def needed(column: str, key: str, purpose: str = "", *, optional: bool = False) -> Callable[[Row, str], Any]:
+    """Return a function that reads a column, path or template from a row with its location.
+
+    It raises `DatasetError` if the row has no such column, or returns `None` if it is `optional`. `purpose` is for the
+    message, by default the config `key`.
+
+    Raises:
+        ConfigError: If it is an invalid template.
+    """
+    get = getter(column, key)
+
+    def read(row: Row, place: str) -> Any:
+        try:
+            value = get(row)
+        except RowFault as fault:
+            raise fault.at(place) from None
+        if value is ABSENT and not optional:
+            what, remedy = missing_column_error(column, row, purpose or f" for {key}")
+            raise DatasetError(what, where=place, remedy=remedy)
+        return None if value is ABSENT else value
+
+    return read
 
 
 def column_value(row: Row, path: str) -> Any:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evalkit.config import JoinConfig
 from evalkit.datasets.compression import bare_name
-from evalkit.datasets.field_mapping import Getter, RowFault, getter, missing_column_error
+from evalkit.datasets.field_mapping import needed
 from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.datasets.sources import file_source, find_files
-from evalkit.datasets.text import ABSENT, Tally
+from evalkit.datasets.text import Tally
 from evalkit.errors import DatasetError
 
 Key = tuple[str, ...]
+Reader = Callable[[Row, str], Any]
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "columns": (),
+    "responses": ("text", "model"),
+    "labels": ("label", "annotator", "model"),
+}
+"""What is read of a joined row, by what it adds."""
+_OPTIONAL = ("responses", "model"), ("labels", "annotator")
 UNASKED = "rows of dataset.join.{} without a matching case"
 WITHOUT = "cases without a row in dataset.join.{}"
 FEWER = "cases with answers from only some of the models in dataset.join.{}"
@@ -36,10 +44,12 @@ class Join:
         self.name, self.adds = name, config.add
         self._key = f"dataset.join.{name}"
         self._tally, self._by_file = tally, Tally()
-        self._ours = [getter(column, f"{self._key}.by") for column in config.ours]
-        self._columns = config.ours
-        given = {part: getattr(config, part) for part in ("text", "model", "label", "annotator")}
-        self._named: dict[str, str] = {part: named for part, named in given.items() if named is not None}
+        self._ours = self._columns(config.ours, "by")
+        self._parts = {
+            part: needed(column, f"{self._key}.{part}", optional=(config.add, part) in _OPTIONAL)
+            for part in _PARTS[config.add]
+            if (column := getattr(config, part)) is not None
+        }
         self._found: dict[Key, Any] = {}
         self._places: dict[Key, str] = {}
         self._asked: set[Key] = set()
@@ -55,10 +65,12 @@ class Join:
         if self.name in row:
             what = f"the row already has a column '{self.name}'"
             raise DatasetError(what, where=place, remedy=f"give {self._key} another name")
-        key = _key_of(row, self._ours, self._columns, place)
+        key = _key_of(row, self._ours, place)
         self._asked.add(key)
         found = self._found.get(key)
-        row[self.name] = {"columns": None, "responses": [], "labels": {}}[self.adds] if found is None else found
+        if self.adds == "responses":
+            found = [{"text": text, "model": model} for model, text in (found or {}).items()]
+        row[self.name] = {} if found is None and self.adds == "labels" else found
 
     def count(self, row: Row, place: str) -> None:
         """Count what is missing for a case in this join."""
@@ -77,66 +89,43 @@ class Join:
         return self._by_file.notes()
 
     def _read(self, config: JoinConfig, base: Path | None) -> None:
-        read = {"columns": self._take_row, "responses": self._take_response, "labels": self._take_label}[config.add]
-        theirs = [getter(column, f"{self._key}.key") for column in config.theirs]
-        parts = {part: getter(named, f"{self._key}.{part}") for part, named in self._named.items()}
+        theirs = self._columns(config.theirs, "key")
         for path in find_files(config.path, base, key=f"{self._key}.path", format=config.format):
             for place, row in file_source([path], config.format, str(path)).rows():
-                key = _key_of(row, theirs, config.theirs, place)
+                key = _key_of(row, theirs, place)
                 self._places.setdefault(key, place)
-                try:
-                    read(key, row, place, parts, path)
-                except RowFault as fault:
-                    raise fault.at(place) from None
+                self._take(key, row, place, path)
         if not self._found:
             raise DatasetError(
                 "has no rows", where=f"{self._key}.path={config.path}", remedy="set it to a file with rows"
             )
 
-    def _take_row(self, key: Key, row: Row, place: str, _parts: Mapping[str, Getter], _path: Path) -> None:
-        if key in self._found:
-            raise self._twice(key, place)
-        self._found[key] = row
+    def _columns(self, columns: Sequence[str], option: str) -> list[tuple[str, Reader]]:
+        return [(column, needed(column, f"{self._key}.{option}", " to join by")) for column in columns]
 
-    def _take_response(self, key: Key, row: Row, place: str, parts: Mapping[str, Getter], path: Path) -> None:
-        text = self._part(row, "text", parts, place)
-        model = _given(row, parts.get("model"))
-        if model in (None, ""):
-            model = bare_name(path)
-            self._by_file.add(BY_FILE.format(self.name), place)
-        model = str(model)
-        answers = self._found.setdefault(key, [])
-        if any(one["model"] == model for one in answers):
-            raise self._twice(key, place, f" and model '{model}'")
-        self._models[model] = None
-        answers.append({"text": text, "model": model})
-
-    def _take_label(self, key: Key, row: Row, place: str, parts: Mapping[str, Getter], _path: Path) -> None:
-        label = self._part(row, "label", parts, place)
-        person = _given(row, parts.get("annotator"))
-        person = "" if person is None else str(person)
-        people = self._found.setdefault(key, {})
-        if "model" not in parts:
-            if person in people:
-                raise self._twice(key, place, f" and annotator '{person}'" if person else "")
-            people[person] = label
-            return
-        grades, model = people.setdefault(person, {}), str(self._part(row, "model", parts, place))
-        if model in grades:
-            raise self._twice(key, place, f" and model '{model}'")
-        grades[model] = label
-
-    def _part(self, row: Row, part: str, parts: Mapping[str, Getter], place: str) -> Any:
-        value = parts[part](row)
-        if value is ABSENT:
-            what, remedy = missing_column_error(self._named[part], row, f" for {self._key}.{part}")
-            raise DatasetError(what, where=place, remedy=remedy)
-        return value
-
-    def _twice(self, key: Key, place: str, more: str = "") -> DatasetError:
-        what = f"a second row with key {', '.join(key)}{more}"
-        remedy = f"remove one, or add a column that distinguishes them to {self._key}.key"
-        return DatasetError(what, where=place, remedy=remedy)
+    def _take(self, key: Key, row: Row, place: str, path: Path) -> None:
+        parts = {part: read(row, place) for part, read in self._parts.items()}
+        held: dict[Any, Any] = self._found
+        name: Any = key
+        value, what = row, ""
+        if self.adds == "responses":
+            model = parts.get("model")
+            if model in (None, ""):
+                model = bare_name(path)
+                self._by_file.add(BY_FILE.format(self.name), place)
+            held, name, value, what = self._found.setdefault(key, {}), str(model), parts["text"], "model"
+            self._models[name] = None
+        elif self.adds == "labels":
+            annotator = parts.get("annotator")
+            held, value, what = self._found.setdefault(key, {}), parts["label"], "annotator"
+            name = "" if annotator is None else str(annotator)
+            if "model" in parts:
+                held, name, what = held.setdefault(name, {}), str(parts["model"]), "model"
+        if name in held:
+            which = f" and {what} '{name}'" if what and name else ""
+            remedy = f"remove one, or add a column that distinguishes them to {self._key}.key"
+            raise DatasetError(f"a second row with key {', '.join(key)}{which}", where=place, remedy=remedy)
+        held[name] = value
 
 
 def build_joins(configs: Mapping[str, JoinConfig], base: Path | None, tally: Tally) -> tuple[Join, ...]:
@@ -158,20 +147,8 @@ def join_rows(rows: Iterator[tuple[str, Row]], joins: Sequence[Join]) -> Iterato
         yield place, row
 
 
-def _key_of(row: Row, getters: Sequence[Getter], columns: Sequence[str], place: str) -> Key:
-    try:
-        values = [get(row) for get in getters]
-    except RowFault as fault:
-        raise fault.at(place) from None
-    for value, column in zip(values, columns, strict=True):
-        if value is ABSENT or value is None:
-            what, remedy = (
-                missing_column_error(column, row, " to join by") if value is ABSENT else (f"'{column}' is null", "")
-            )
-            raise DatasetError(what, where=place, remedy=remedy or "give each row its key")
-    return tuple(normalize_label(value) for value in values)
-
-
-def _given(row: Row, get: Getter | None) -> Any:
-    value = None if get is None else get(row)
-    return None if value is ABSENT else value
+def _key_of(row: Row, columns: Sequence[tuple[str, Reader]], place: str) -> Key:
+    values = [(column, read(row, place)) for column, read in columns]
+    if null := next((column for column, value in values if value is None), None):
+        raise DatasetError(f"'{null}' is null", where=place, remedy="give each row its key")
+    return tuple(normalize_label(value) for _, value in values)

@@ -81,17 +81,12 @@ class Labels:
             return None, responses
         if isinstance(value, str) and value.lstrip().startswith("["):
             value = _listed(value, place)
-        if isinstance(value, list):
-            return None, self._graded(value, responses, place)
-        if self._classes is not None:
-            self._check_count([value], len(responses), place)
-            return None, self._graded([value], responses, place)
-        meaning = self._meaning(value)
-        if isinstance(meaning, str) and len(responses) > 1:
-            return meaning, responses
-        if isinstance(meaning, float) and len(responses) == 1:
-            return None, (replace(responses[0], grade=meaning),)
-        raise self._misfit(value, meaning, len(responses), place)
+        if isinstance(value, dict) and self._classes is None:
+            raise self._misfit(value, None, len(responses), place)
+        label = self._annotation(value, len(responses), place)
+        if isinstance(label, str):
+            return label, responses
+        return None, tuple(map(self._with, responses, label))
 
     def class_of(self, value: Any, place: str) -> str | None:
         """Return the class that a label names; `None` if there is none, or it is the abstention.
@@ -127,15 +122,17 @@ class Labels:
         Raises:
             DatasetError: As `grade` or `class_of`.
         """
-        if self._classes is not None:
-            return replace(response, class_name=self.class_of(value, place))
-        return replace(response, grade=self.grade(value, place))
+        return self._with(response, self._value(value, place))
+
+    def _with(self, response: Response, value: Any) -> Response:
+        return replace(response, **{"grade" if self._classes is None else "class_name": value})
+
+    def _value(self, value: Any, place: str) -> Any:
+        return self.grade(value, place) if self._classes is None else self.class_of(value, place)
 
     def annotations(self, values: Sequence[Any], place: str) -> Annotation:
         """Return one annotator's grades, or classes, of responses; arguments and errors as above."""
-        if self._classes is not None:
-            return tuple(self.class_of(value, place) for value in values)
-        return tuple(self.grade(value, place) for value in values)
+        return tuple(self._value(value, place) for value in values)
 
     def grade(self, value: Any, place: str) -> float | None:
         """Return the grade of one response; `None` if it has none.
@@ -162,14 +159,15 @@ class Labels:
         """
         if value is None or value == "":
             return None
-        if isinstance(value, list):
-            self._check_count(value, count, place)
-            return self.annotations(value, place)
-        if self._classes is not None:
-            self._check_count([value], count, place)
-            return self.annotations([value], place)
-        if isinstance(value, dict):
+        if isinstance(value, dict) and self._classes is None:
             return chosen({self._pair(name, count, place): self._choice(one, place) for name, one in value.items()})
+        return self._annotation(value, count, place)
+
+    def _annotation(self, value: Any, count: int, place: str) -> Winner | tuple[Any, ...]:
+        if isinstance(value, list) or self._classes is not None:
+            values = value if isinstance(value, list) else [value]
+            self._check_count(values, count, place)
+            return tuple(self._value(one, place) for one in values)
         meaning = self._meaning(value)
         if isinstance(meaning, str) and count > 1:
             return meaning
@@ -210,10 +208,6 @@ class Labels:
             # Other texts are classes, which only a rubric with classes has.
             return _WINNERS.get(mapped.lower()) if isinstance(mapped, str) else float(mapped)
         return _WINNERS.get(text.lower(), _number(text))
-
-    def _graded(self, grades: Sequence[Any], responses: tuple[Response, ...], place: str) -> tuple[Response, ...]:
-        self._check_count(grades, len(responses), place)
-        return tuple(self.response(response, grade, place) for grade, response in zip(grades, responses, strict=True))
 
     def _check_count(self, grades: Sequence[Any], count: int, place: str) -> None:
         if len(grades) != count:

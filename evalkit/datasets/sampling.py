@@ -9,13 +9,11 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 from evalkit.config import DatasetConfig, SampleConfig, SplitConfig
-from evalkit.datasets.field_mapping import Columns, Getter, RowFault, condition, getter, missing_column_error
+from evalkit.datasets.field_mapping import Columns, RowFault, condition, needed
 from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
-from evalkit.datasets.text import ABSENT
 from evalkit.errors import DatasetError
 
 SIDES = ("dev", "test")
@@ -35,8 +33,8 @@ class Division:
 
     def __init__(self, config: SplitConfig, columns: Columns) -> None:
         self._config, self._columns = config, columns
-        self._side: Getter | None = None if config.column is None else getter(config.column, f"{_WHERE}.column")
-        self._group: Getter | None = None if config.by == "prompt" else getter(config.by, f"{_WHERE}.by")
+        self._side = None if config.column is None else needed(config.column, f"{_WHERE}.column")
+        self._group = None if config.by == "prompt" else needed(config.by, f"{_WHERE}.by")
         self._seen: dict[bytes, tuple[str, str]] = {}
         self._others: Counter[str] = Counter()
         self.omitted = 0
@@ -80,7 +78,7 @@ class Division:
 
     def _listed(self, row: Row, group: bytes, place: str) -> bool:
         assert self._side is not None
-        side = normalize_label(_value(self._side, row, str(self._config.column), "column", place)).lower()
+        side = normalize_label(self._side(row, place)).lower()
         if self._config.use == "all":
             return True
         if side not in SIDES:
@@ -94,23 +92,9 @@ class Division:
         return side == self._config.use
 
     def _group_of(self, row: Row, place: str) -> bytes:
-        if self._group is None:
-            value: Any = self._columns.need(row, "prompt", place)
-        else:
-            value = _value(self._group, row, self._config.by, "by", place)
+        value = self._columns.need(row, "prompt", place) if self._group is None else self._group(row, place)
         text = value.strip() if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
-
-
-def _value(get: Getter, row: Row, column: str, key: str, place: str) -> Any:
-    try:
-        value = get(row)
-    except RowFault as fault:
-        raise fault.at(place) from None
-    if value is ABSENT:
-        what, remedy = missing_column_error(column, row, f" for {_WHERE}.{key}")
-        raise DatasetError(what, where=place, remedy=remedy)
-    return value
 
 
 Rows = Iterator[tuple[str, Row]]
@@ -128,10 +112,8 @@ class Choice:
         self._division = division
         self._sample, self._seed, self._limit = config.sample, config.shuffle_seed, config.limit
         self._holds = None if config.filter is None else condition(config.filter, "dataset.filter")
-        self._stratum = None
-        if config.sample is not None and config.sample.stratify is not None:
-            self._stratum = getter(config.sample.stratify, "dataset.sample.stratify")
-        self._column = config.sample.stratify if config.sample is not None else None
+        stratify = None if config.sample is None else config.sample.stratify
+        self._stratum = None if stratify is None else needed(stratify, "dataset.sample.stratify")
         self.order: Sequence[int] | None = None
         self._notes: list[str] = []
         self._read = self._left_out = 0
@@ -191,7 +173,8 @@ class Choice:
     def _picked(self, rows: Callable[[], Rows]) -> Numbered:
         strata: dict[str, array[int]] = {}
         for number, place, row in self._passing(rows()):
-            strata.setdefault(self._stratum_of(row, place), array("q")).append(number)
+            stratum = "" if self._stratum is None else normalize_label(self._stratum(row, place))
+            strata.setdefault(stratum, array("q")).append(number)
         passing = sum(len(numbers) for numbers in strata.values())
         chosen = self._sampled(strata, passing) if self._sample is not None else next(iter(strata.values()), array("q"))
         if self._seed is not None:
@@ -208,18 +191,6 @@ class Choice:
             if number == next_one:
                 next_one = next(wanted, None)
                 yield number, place, row
-
-    def _stratum_of(self, row: Row, place: str) -> str:
-        if self._stratum is None:
-            return ""
-        try:
-            value = self._stratum(row)
-        except RowFault as fault:
-            raise fault.at(place) from None
-        if value is ABSENT:
-            what, remedy = missing_column_error(str(self._column), row, " for dataset.sample.stratify")
-            raise DatasetError(what, where=place, remedy=remedy)
-        return normalize_label(value)
 
     def _sampled(self, strata: dict[str, array[int]], passing: int) -> array[int]:
         sample = self._sample or SampleConfig(n=1)
