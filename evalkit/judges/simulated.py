@@ -147,7 +147,7 @@ def answer(model: str, call: Mapping[str, Any]) -> str | None:
 
     messages, schema = call["messages"], _schema_of(call)
     prompt = "\n".join(message["content"] for message in messages)
-    tags = marked(messages)
+    tags = [*marked(messages)]
     shown = {_name(tag): text for tag, text in tags if tag.startswith("response")}
     if not shown:
         # Either the judge must write its own answer (mode.commit_first), or a template has no markers.
