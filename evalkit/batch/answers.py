@@ -65,15 +65,6 @@ class ReadReport:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     paid: Tally = field(default_factory=Tally)
 
-    def count(self, fault: _FaultError, place: str) -> None:
-        """Count a line without an answer."""
-        self.faults[fault.what] += 1
-        self.examples.setdefault(fault.what, f"{place}: {fault.detail}" if fault.detail else place)
-        if fault.number is not None:
-            self.files.add(fault.number)
-        if fault.outcome is not None:
-            self.outcomes |= [fault.outcome]
-
 
 def read_answers(paths: Iterable[Path], index: RequestIndex, store: Store) -> ReadReport:
     """Store the answers in `paths` to requests in the index, under their content keys; return what was read.
@@ -94,7 +85,10 @@ def read_answers(paths: Iterable[Path], index: RequestIndex, store: Store) -> Re
             try:
                 number, found = _read_line(line, index, weighable)
             except _FaultError as fault:
-                report.count(fault, place)
+                report.faults[fault.what] += 1
+                report.examples.setdefault(fault.what, f"{place}: {fault.detail}" if fault.detail else place)
+                report.files |= set() if fault.number is None else {fault.number}
+                report.outcomes |= () if fault.outcome is None else (fault.outcome,)
                 continue
             report.files.add(number)
             report.paid.count_paid(found.completion)

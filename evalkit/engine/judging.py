@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import Literal
 
 from evalkit.config import RunnerConfig
+from evalkit.core.spool import Spool
 from evalkit.engine.dispatch import RunStopped, Sender
 from evalkit.engine.event_loop import Clock, freeze_imports, on_interrupt
 from evalkit.engine.progress import JudgingResult, Progress, Tally
 from evalkit.engine.rate_limits import SharedLimits
-from evalkit.engine.requests import CallGroup, JudgmentCollector, PlannedCall, PlannedCalls, call_key, steps_left
+from evalkit.engine.requests import CallGroup, PlannedCall, PlannedCalls, call_key, steps_left
 from evalkit.errors import EvalkitError
 from evalkit.protocols import CompletionCache, Evaluator, FollowUpEvaluator, Judge
 from evalkit.results import Spent
@@ -23,6 +25,8 @@ from evalkit.types import Case, Completion, Failure, JudgeRequest, Judgment
 
 GRACE_SECONDS = 30.0
 MOST_TURNS = 1
+MAX_FOLLOW_UPS = 2**20
+"""The maximum number of follow-up judgments of one unit."""
 WORKERS = 2
 """Workers per concurrent call: while one waits for an answer, another stores and reads one."""
 HOPELESS_FROM = 20  # a run with fewer failures is always finished
@@ -90,7 +94,7 @@ async def judge(
         shared=shared,
     )
     calls = PlannedCalls(cases, evaluator, [judge.spec for judge in judges], reads)
-    run = _Run(evaluator, everyone, runner, observe, reads, calls, tally, sender, JudgmentCollector(spool))
+    run = _Run(evaluator, everyone, runner, observe, reads, calls, tally, sender, Spool(folder=spool))
     sender.changed = run.report
     if arbiter is not None:
         run.arbiter, sender.also_checked = len(judges), (len(judges),)
@@ -119,7 +123,9 @@ class _Run:
     calls: PlannedCalls
     tally: Tally
     sender: Sender
-    judgments: JudgmentCollector
+    judgments: Spool[Judgment]
+    positions: array[int] = field(default_factory=lambda: array("q"))
+    """The position of each judgment in the run; follow-up judgments come after their unit."""
     arbiter: int | None = None
     """The index of the judge of follow-up requests."""
     queue: deque[PlannedCall] = field(default_factory=deque)
@@ -163,10 +169,11 @@ class _Run:
         interrupted = self.signal is not None
         rest = self.calls.whole() if interrupted else None
         answers = len(set(self.tally.kept))
+        order = sorted(range(len(self.positions)), key=self.positions.__getitem__)
         if interrupted and self.observe is not None:
             self.observe(replace(self.tally.progress(None), answers=answers))
         return JudgingResult(
-            self.judgments.in_order(),
+            self.judgments.arrange(array("q", order)),
             self.tally.spend,
             interrupted,
             "interrupted" if interrupted else self.sender.stopped,
@@ -199,7 +206,8 @@ class _Run:
         if call.after and not call.request.items:  # a checklist's follow-up asks the same judge for missing items
             owner = self.judges[call.group.judge].spec.name
             judgment = replace(judgment, judge=owner, arbiter=self.judges[call.judge].spec.name)
-        self.judgments.add(call, judgment)
+        self.judgments.append(judgment)
+        self.positions.append(call.position * MAX_FOLLOW_UPS + call.after)
         self.tally.done += 1
         self.tally.failed += judgment.status == "failed"
         self.tally.broken += judgment.status == "failed" and judgment.error_kind not in NEVER_SENT

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 
 from evalkit.core.hashing import canonical_json, content_key
-from evalkit.core.spool import Spool
 from evalkit.protocols import CompletionCache, Evaluator
-from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
+from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Unit
 
 BATCH = 64
 COUNTING_SECONDS = 2.0
@@ -140,30 +137,3 @@ class PlannedCalls:
                     named = replace(request, judge=spec.name)
                     yield PlannedCall(position, index, named, call_key(spec, request), groups[request.unit])
                     position += 1
-
-
-MAX_FOLLOW_UPS = 2**20
-"""The maximum number of follow-up judgments of one unit."""
-
-
-class JudgmentCollector:
-    """Collects judgments in the order in which they finish, with their positions in the run."""
-
-    def __init__(self, folder: Path | None) -> None:
-        """Spool to a file in `folder` or its closest existing parent once the judgments exceed the memory limit."""
-        self._judgments: Spool[Judgment] = Spool(folder=folder)
-        self._positions = array("q")
-
-    def add(self, call: PlannedCall, judgment: Judgment) -> None:
-        """Add the judgment of a call.
-
-        Raises:
-            ConfigError: If it cannot be written.
-        """
-        self._judgments.append(judgment)
-        self._positions.append(call.position * MAX_FOLLOW_UPS + call.after)
-
-    def in_order(self) -> Sequence[Judgment]:
-        """Return the judgments by position, follow-up judgments after their unit."""
-        order = sorted(range(len(self._positions)), key=self._positions.__getitem__)
-        return self._judgments.arrange(array("q", order))
