@@ -22,6 +22,7 @@ from evalkit.config import RunnerConfig
 from evalkit.engine.event_loop import Clock
 from evalkit.engine.token_estimates import prompt_tokens
 from evalkit.errors import StoreError
+from evalkit.judges.setup import LIMITS
 from evalkit.protocols import Judge, SharedState
 from evalkit.store.codec import REPAIR
 from evalkit.types import JudgeRequest, Usage
@@ -304,7 +305,6 @@ def _change(state: SharedState, name: str, change: Callable[[str | None, float],
 
 
 FIRST_GUESS = 256  # tokens of an answer, before any answer and without max_tokens
-_LONGEST = ("max_tokens", "max_completion_tokens")
 
 
 class JudgeLimit:
@@ -322,17 +322,14 @@ class JudgeLimit:
         self._pace = shared_pace(judge.spec.model, judge.spec.api_base, clock.now)
         self._pace.set_limits(concurrency or runner.concurrency, rpm, tpm)
         self._pace.waiters.add(self)
-        self._expected = _Expected(next((judge.spec.params[n] for n in _LONGEST if n in judge.spec.params), None))
+        self._longest = next((judge.spec.params[name] for name in LIMITS if name in judge.spec.params), None)
+        self._answers, self._answer_tokens = 1, FIRST_GUESS
+        self._guessed = self._counted = 0
         self._clock, self._counts = clock, tpm is not None
         self._queue, self._changed, self._over = asyncio.Lock(), asyncio.Event(), asyncio.Event()
         self._window, self._waiting = None if shared is None else shared.window(judge), 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
-
-    @property
-    def allowed(self) -> int:
-        """The number of concurrent calls that the provider currently accepts."""
-        return max(1, int(self._pace.allowed))
 
     def wake(self) -> None:
         """Check again whether a call is possible; callable from any thread."""
@@ -359,9 +356,14 @@ class JudgeLimit:
 
     def answered(self, turn: Turn, request: JudgeRequest, usage: Usage) -> None:
         """Record an answer and its usage."""
-        self._expected.learn(request, usage)
         read, written = usage.prompt_tokens, usage.completion_tokens
-        tokens = None if read is None or written is None else read + written
+        tokens: int | None = None
+        if read is not None and written is not None:
+            tokens = read + written
+            self._guessed += prompt_tokens(request)
+            self._counted += read
+            self._answer_tokens = written + (written if self._answers == 1 else self._answer_tokens)
+            self._answers += 1
         if self._window is not None and self._counts and tokens is not None:
             self._window.correct(tokens - turn.tokens)
         self._pace.answered(turn, tokens)
@@ -369,7 +371,11 @@ class JudgeLimit:
     @asynccontextmanager
     async def turn(self, request: JudgeRequest) -> AsyncIterator[Turn]:
         """Wait for a slot for a call, and hold it within the block."""
-        tokens = self._expected.tokens(request) if self._counts else 0.0
+        tokens = 0.0
+        if self._counts:  # the prompt, corrected by past counts, plus the longest or the mean answer
+            ratio = self._counted / self._guessed if self._guessed else 1.0
+            answer = self._longest if self._longest is not None else self._answer_tokens / self._answers
+            tokens = prompt_tokens(request) * ratio + answer
         self._waiting += 1
         try:
             turn = await self._enter(tokens)
@@ -403,27 +409,3 @@ class JudgeLimit:
         except BaseException:
             self._pace.leave()
             raise
-
-
-class _Expected:
-    """Estimates the tokens of a call: the prompt, corrected by past counts, plus `longest` or the mean answer."""
-
-    def __init__(self, longest: int | None) -> None:
-        self._longest = longest
-        self._answers, self._answer_tokens = 1, FIRST_GUESS
-        self._guessed = self._counted = 0
-
-    def tokens(self, request: JudgeRequest) -> float:
-        ratio = self._counted / self._guessed if self._guessed else 1.0
-        answer = self._longest if self._longest is not None else self._answer_tokens / self._answers
-        return prompt_tokens(request) * ratio + answer
-
-    def learn(self, request: JudgeRequest, usage: Usage) -> None:
-        if usage.prompt_tokens is None or usage.completion_tokens is None:
-            return
-        self._guessed += prompt_tokens(request)
-        self._counted += usage.prompt_tokens
-        if self._answers == 1:
-            self._answer_tokens = usage.completion_tokens
-        self._answer_tokens += usage.completion_tokens
-        self._answers += 1

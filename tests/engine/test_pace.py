@@ -108,8 +108,8 @@ def test_what_a_call_takes_is_learnt_where_nothing_tells():
         limit = JudgeLimit(Scripted(tpm=10_000), RunnerConfig(), virtual_clock())
         seen = []
         for _ in range(3):
-            seen.append(limit._expected.tokens(request(100)))
             async with limit.turn(request(100)) as turn:
+                seen.append(turn.tokens)
                 limit.answered(turn, request(100), Usage(200, 40))
         return seen
 
