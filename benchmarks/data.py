@@ -79,9 +79,9 @@ def plain(path: Path) -> int:
 
 def cases(path: Path) -> int:
     from evalkit.config import DatasetConfig
-    from evalkit.datasets import iter_cases
+    from evalkit.datasets import CaseStream
 
-    return sum(1 for _ in iter_cases(DatasetConfig(path=str(path)), mode="pairwise"))
+    return sum(1 for _ in CaseStream(DatasetConfig(path=str(path)), mode="pairwise"))
 
 
 def plan(path: Path) -> int:

@@ -19,7 +19,7 @@ from evalkit.batch.requests import reason_against
 from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
-from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, iter_cases, load_cases, with_examples
+from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, load_cases, with_examples
 from evalkit.engine import JudgingResult, Progress
 from evalkit.engine import judge as judge_cases
 from evalkit.engine.event_loop import run_async
@@ -86,7 +86,7 @@ def stream_cases(config: RunConfig) -> CaseStream:
     Raises:
         ConfigError: if the dataset cannot be used.
     """
-    return iter_cases(config.dataset, **_how_to_read(config))
+    return CaseStream(config.dataset, **_how_to_read(config))
 
 
 def _how_to_read(config: RunConfig) -> dict[str, Any]:

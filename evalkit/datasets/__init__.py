@@ -2,7 +2,7 @@
 
 from evalkit.datasets.examples import with_examples
 from evalkit.datasets.formats import RECORDED
-from evalkit.datasets.load import CaseStream, Dataset, iter_cases, load_cases
+from evalkit.datasets.load import CaseStream, Dataset, load_cases
 from evalkit.datasets.sources import Fetch, Source, downloaded, is_missing
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "Source",
     "downloaded",
     "is_missing",
-    "iter_cases",
     "load_cases",
     "with_examples",
 ]

@@ -160,8 +160,8 @@ class Layout:
 
     `get` reads each field, and returns `ABSENT` if the rows do not have it or their `shape` does not use it; `present`
     are the other fields. `ends` are the fields of the text and model of each response, if each has its own columns.
-    `metadata` are the columns not used by a field. `pair` reads id, prompt, responses, models and label at once for rows
-    that are only a labeled pair.
+    `metadata` are the columns not used by a field. `pair` reads id, prompt, responses, models and label at once for
+    rows that are only a labeled pair.
     """
 
     shape: str

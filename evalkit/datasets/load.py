@@ -23,7 +23,7 @@ from evalkit.datasets.joins import build_joins, join_rows
 from evalkit.datasets.labels import has_label, unlabeled_note
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.datasets.sampling import Choice, Division
-from evalkit.datasets.sources import Fetch, Source, open_source
+from evalkit.datasets.sources import Fetch, open_source
 from evalkit.datasets.text import Tally
 from evalkit.errors import DatasetError
 from evalkit.plugins import find_benchmark
@@ -169,27 +169,33 @@ class CaseStream:
 
     Args:
         config: The dataset settings.
-        source: The source of the rows.
-        mode: The mode of the run.
-        base: A folder to search for joined files after the current one.
+        mode: The mode of the run; all modes except `pointwise` and `checklist` need two responses.
+        base: A folder to search for files after the current one.
+        frame: Rows from Python instead of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
+        fetch: Functions that fetch paths of the form `scheme:…`, by scheme.
         describe: Describes a file that has no cases, if it knows its content.
         items: The checklist items of all cases.
-        classes: The classes of the rubric, which labels name.
+        classes: The classes of the rubric, which labels name; `None` if labels are choices and grades.
         decode: Decodes a row of a run's `cases.jsonl`, for `dataset.format=cases`.
+
+    Raises:
+        ConfigError: If the settings are invalid, or the source does not exist.
     """
 
     def __init__(
         self,
         config: DatasetConfig,
-        source: Source,
         *,
         mode: str,
         base: Path | None = None,
+        frame: Any = None,
+        fetch: Mapping[str, Fetch] | None = None,
         describe: Describe | None = None,
         items: tuple[ChecklistItem, ...] = (),
         classes: Classes | None = None,
         decode: Decode | None = None,
     ) -> None:
+        source = open_source(config, base=base, frame=frame, fetch=fetch)
         self.source = source.name
         self.benchmark = None if config.benchmark is None else find_benchmark(config.benchmark)
         self._config, self._mode, self._rows = config, mode, source.rows
@@ -284,67 +290,24 @@ class CaseStream:
                 raise error
 
 
-def iter_cases(
-    config: DatasetConfig,
-    *,
-    mode: str,
-    base: Path | None = None,
-    frame: Any = None,
-    fetch: Mapping[str, Fetch] | None = None,
-    describe: Describe | None = None,
-    items: tuple[ChecklistItem, ...] = (),
-    classes: Classes | None = None,
-    decode: Decode | None = None,
-) -> CaseStream:
-    """Return a stream of the cases of a config; see `load_cases`."""
-    source = open_source(config, base=base, frame=frame, fetch=fetch)
-    return CaseStream(
-        config, source, mode=mode, base=base, describe=describe, items=items, classes=classes, decode=decode
-    )
-
-
 def load_cases(
     config: DatasetConfig,
     *,
-    mode: str,
-    base: Path | None = None,
-    frame: Any = None,
-    fetch: Mapping[str, Fetch] | None = None,
-    describe: Describe | None = None,
     container: Callable[[Iterable[Case]], Sequence[Case]] = Spool,
-    items: tuple[ChecklistItem, ...] = (),
-    classes: Classes | None = None,
-    decode: Decode | None = None,
+    **reading: Any,
 ) -> Dataset:
     """Load the cases of a config.
 
     Args:
         config: The dataset settings.
-        mode: The mode of the run; all modes except `pointwise` and `checklist` need two responses.
-        base: A folder to search for files after the current one.
-        frame: Rows from Python instead of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
-        fetch: Functions that fetch paths of the form `scheme:…`, by scheme.
-        describe: Describes a file that has no cases, if it knows its content.
         container: Makes a sequence of the cases; by default one that keeps many of them in a file.
-        items: The checklist items of all cases.
-        classes: The classes of the rubric, which labels name; `None` if labels are choices and grades.
-        decode: Decodes a row of a run's `cases.jsonl`, for `dataset.format=cases`.
+        reading: The other arguments of `CaseStream`, such as `mode`.
 
     Raises:
         ConfigError: If the settings are invalid.
         DatasetError: If a file or a row cannot be read as cases; the message names file and line.
     """
-    stream = iter_cases(
-        config,
-        mode=mode,
-        base=base,
-        frame=frame,
-        fetch=fetch,
-        describe=describe,
-        items=items,
-        classes=classes,
-        decode=decode,
-    )
+    stream = CaseStream(config, **reading)
     sha = Fingerprint()
     cases = container(sha.through(stream))
     found = sha.hexdigest()

@@ -161,7 +161,7 @@ def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> 
         reference=_first("reference", (record.reference for record in records), tally),
         label=own.get(FIRST),
         metadata=_metadata(records, tally),
-        labels=people | _grades(records, keys, tally) | _classes(records, keys, tally),
+        labels=people | _annotations(records, keys, tally),
         checklist=records[0].checklist,
     )
 
@@ -188,33 +188,22 @@ def _choices(
     return agreed
 
 
-def _grades(records: Iterable[Record], keys: Sequence[str], tally: Counter[str]) -> dict[str, Annotation]:
-    """Return annotators' grades of the responses, and count conflicting grades."""
-    by_key: dict[str, set[float]] = {}
-    people: dict[str, dict[str, float]] = {}
-    for record in records:
-        for answer in record.shown:
-            if answer.grade is not None:
-                by_key.setdefault(answer.key, set()).add(answer.grade)
-        for person, grade in record.grades.items():
-            if people.setdefault(person, {}).setdefault(record.shown[0].key, grade) != grade:
-                tally[GRADES] += 1
-    tally.update({GRADES: several} if (several := sum(len(grades) > 1 for grades in by_key.values())) else {})
-    return {person: tuple(grades.get(key) for key in keys) for person, grades in people.items()}
-
-
-def _classes(records: Iterable[Record], keys: Sequence[str], tally: Counter[str]) -> dict[str, Annotation]:
-    """Return annotators' classes of the responses, and count conflicting classes."""
-    by_key: dict[str, str] = {}
-    people: dict[str, dict[str, str]] = {}
-    for record in records:
-        for answer in record.shown:
-            given = answer.class_name
-            tally.update({CLASSES: 1} if given and by_key.setdefault(answer.key, given) != given else {})
-        for person, name in record.classes.items():
-            if people.setdefault(person, {}).setdefault(record.shown[0].key, name) != name:
-                tally[CLASSES] += 1
-    return {person: tuple(names.get(key) for key in keys) for person, names in people.items()}
+def _annotations(records: Sequence[Record], keys: Sequence[str], tally: Counter[str]) -> dict[str, Annotation]:
+    """Return annotators' grades or classes of the responses, and count conflicting ones."""
+    annotations: dict[str, Annotation] = {}
+    for name, own, conflict in (("grades", "grade", GRADES), ("classes", "class_name", CLASSES)):
+        labels: dict[str, set[Any]] = {}
+        people: dict[str, dict[str, Any]] = {}
+        for record in records:
+            for answer in record.shown:
+                labels.setdefault(answer.key, set()).add(getattr(answer, own))
+            for person, label in getattr(record, name).items():
+                if people.setdefault(person, {}).setdefault(record.shown[0].key, label) != label:
+                    tally[conflict] += 1
+        if conflicting := sum(len(given - {None}) > 1 for given in labels.values()):
+            tally[conflict] += conflicting
+        annotations |= {person: tuple(given.get(key) for key in keys) for person, given in people.items()}
+    return annotations
 
 
 def _first(what: str, values: Iterable[str | None], tally: Counter[str]) -> str | None:
@@ -255,21 +244,22 @@ def _judgment(case: str, said: RecordedJudgment, shown: Unit, sample: int, sourc
     value = said.value
     if value is not None and shown != tuple(sorted(shown)):
         value = -value + 0.0
-    blank = Judgment(
-        case_id=case,
-        unit=tuple(sorted(shown)),
-        shown=shown,
-        sample=sample,
-        judge=said.judge,
-        status="ok",
-        completion=None if said.text is None else Completion(said.text, model=said.model or said.judge),
-        items=said.items,
-    )
+    common: dict[str, Any] = {
+        "case_id": case,
+        "unit": tuple(sorted(shown)),
+        "shown": shown,
+        "sample": sample,
+        "judge": said.judge,
+        "completion": None if said.text is None else Completion(said.text, model=said.model or said.judge),
+        "items": said.items,
+    }
     if not said.read:
         kind = "content_filter" if said.status == "refused" else "no_answer"
-        return replace(blank, status=said.status, error=said.error or "the file has no verdict", error_kind=kind)
-    return replace(
-        blank,
+        error = said.error or "the file has no verdict"
+        return Judgment(**common, status=said.status, error=error, error_kind=kind)
+    return Judgment(
+        **common,
+        status="ok",
         value=value,
         criteria=dict(said.scores),
         class_name=said.class_name,

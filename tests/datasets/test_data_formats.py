@@ -19,7 +19,7 @@ import pyarrow.parquet
 import pytest
 
 from evalkit.config import DatasetConfig
-from evalkit.datasets import Dataset, compression, iter_cases, load_cases, sources
+from evalkit.datasets import CaseStream, Dataset, compression, load_cases, sources
 from evalkit.datasets.formats import reader_for
 from evalkit.errors import ConfigError, DatasetError
 from tests.support.servers import PATIENCE
@@ -283,7 +283,7 @@ def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytes
     write(*range(100), 17, *range(200, 230))
     assert complaint(path) == f"{path}:101: id '17' is already used in line 18; make ids unique"
     assert [case.id for case in load(path, limit=50).cases] == [str(i) for i in range(50)]
-    stream = iter_cases(DatasetConfig(path=str(path), limit=3), mode="pairwise")
+    stream = CaseStream(DatasetConfig(path=str(path), limit=3), mode="pairwise")
     assert [case.id for case in stream] == ["0", "1", "2"]
     assert stream.rows == 3
 
@@ -293,12 +293,12 @@ PEAKS = """
 import sys, tracemalloc
 from evalkit.config import DatasetConfig
 from evalkit.core import spool
-from evalkit.datasets import iter_cases, load
+from evalkit.datasets import CaseStream, load
 
 load.HELD, spool._HELD = 256, 256
 for path in sys.argv[1:]:
     tracemalloc.start()
-    count = sum(1 for _ in iter_cases(DatasetConfig(path=path), mode="pairwise"))
+    count = sum(1 for _ in CaseStream(DatasetConfig(path=path), mode="pairwise"))
     print(count, tracemalloc.get_traced_memory()[1])
     tracemalloc.stop()
 """
