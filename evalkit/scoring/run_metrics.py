@@ -38,10 +38,7 @@ from evalkit.scoring.metrics.corrections import (
 )
 from evalkit.scoring.metrics.correlation import correlation_statistics, scale_statistics, within_statistics
 from evalkit.scoring.metrics.humans import (
-    Contest,
-    alternative_statistics,
-    annotator_statistics,
-    annotator_table,
+    annotator_results,
     read_annotations,
 )
 from evalkit.scoring.metrics.ranking import games_of, rank_systems
@@ -302,6 +299,5 @@ def _of_annotators(config: RunConfig, cases: Sequence[Case], verdicts: VerdictCo
     found = read_annotations(cases, verdicts, scored)
     if found is None:
         return [], {}
-    contest, epsilon = Contest.of(found, clusters), config.scoring.alt_test_epsilon
-    metrics = [*annotator_statistics(found), *alternative_statistics(contest, epsilon)]
-    return metrics, {"annotators": annotator_table(contest, epsilon)}
+    metrics, table = annotator_results(found, clusters, config.scoring.alt_test_epsilon)
+    return metrics, {"annotators": table}

@@ -18,11 +18,11 @@ from evalkit.config import RunConfig
 from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
 from evalkit.scoring.metrics.agreement import vote_agreement
 from evalkit.scoring.metrics.calibration import StatedConfidence, brier_statistic, ece_statistic
-from evalkit.scoring.metrics.corrections import corrected_class_details, corrected_class_statistics
+from evalkit.scoring.metrics.corrections import class_corrections
 from evalkit.scoring.metrics.humans import class_annotator_results
 from evalkit.scoring.stats import confusion
 from evalkit.scoring.stats.arrays import Bools, Bounds, Floats
-from evalkit.scoring.stats.bootstrap import Statistic, undefined
+from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.confusion import Confusion
@@ -39,12 +39,14 @@ ONE_CLASS: Final = PseudoCounts(np.eye(4), np.full(4, 0.5), np.ones(4))
 
 def class_statistics(columns: ClassColumns) -> list[Statistic | Metric]:
     """Return the metrics of one judge's or a panel's class verdicts, and of their agreement with labels."""
-    labeled = LabeledClasses(columns)
+    labeled, abstained = LabeledClasses(columns), []
+    if columns.abstain is not None or columns.abstained.any():
+        abstained = [_rate(columns, "class/abstained", columns.abstained, ~columns.missing)]
     return [
         *_rates(columns),
         *labeled.by_class(),
         *labeled.overall(),
-        *_abstained(columns),
+        *abstained,
         *labeled.agreement(),
         *_calibration(columns),
     ]
@@ -62,11 +64,11 @@ def class_extras(
         weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
     """
     people, annotators = class_annotator_results(columns, clusters, config.scoring.alt_test_epsilon)
-    corrected = corrected_class_details(columns, config.scoring.confidence, clusters, weights)
+    corrections, corrected = class_corrections(columns, config.scoring.confidence, clusters, weights)
     details: dict[str, Any] = {"annotators": annotators} if annotators else {}
     if columns.labeled.any():
         details["confusion"] = class_confusion(columns)
-    return [*corrected_class_statistics(columns, weights), *people], details | {"corrected": corrected}
+    return [*corrections, *people], details | {"corrected": corrected}
 
 
 def _rates(columns: ClassColumns) -> list[Statistic]:
@@ -76,12 +78,6 @@ def _rates(columns: ClassColumns) -> list[Statistic]:
         _rate(columns, f"class/{name}/rate", columns.verdicts == c, columns.decided, note=note, why=NO_CLASS)
         for c, name in enumerate(columns.names)
     ]
-
-
-def _abstained(columns: ClassColumns) -> list[Statistic]:
-    if columns.abstain is None and not columns.abstained.any():
-        return []
-    return [_rate(columns, "class/abstained", columns.abstained, ~columns.missing)]
 
 
 def split_class_rate(columns: ClassColumns) -> Statistic:
@@ -143,7 +139,10 @@ class LabeledClasses:
             [f"'{name}'" for name, count in zip(self._columns.names, counts, strict=True) if not count]
             for counts in (labels, occur)
         )
-        mean = partial(_mean_of, confusion.f1_scores, np.flatnonzero(occur))
+
+        def f1_mean(totals: Floats) -> Floats:
+            return confusion.mean_defined(confusion.f1_scores(totals)[:, occur > 0])
+
         return [
             *first[:2],
             self._coefficient(
@@ -155,7 +154,7 @@ class LabeledClasses:
             ),
             self._coefficient(
                 "class/macro_f1",
-                mean,
+                f1_mean,
                 unread.macro_f1(),
                 each=1.0,
                 absent=f"without {', '.join(absent)}, which no label names" if absent else None,
@@ -258,10 +257,6 @@ CONTRASTS: Final[Mapping[str, tuple[Callable[[Floats], Floats], tuple[int, ...],
 }
 """Statistics of one class against all others: which of hits, false alarms, misses and the rest each counts, and why it
 is undefined, before the name of the class."""
-
-
-def _mean_of(values: Callable[[Floats], Floats], classes: Any, totals: Floats) -> Floats:
-    return confusion.mean_defined(values(totals)[:, classes]) if len(classes) else undefined(totals)
 
 
 def _calibration(columns: ClassColumns) -> list[Statistic]:

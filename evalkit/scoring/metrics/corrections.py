@@ -134,7 +134,17 @@ def corrected_statistics(config: RunConfig, targets: Sequence[Target]) -> list[S
         return [*found, *(rogan_gladen(target) for target in targets if target.of != "tie_rate")]
     scale = Scale.of(config.rubric)
     found = [replace(statistic, limits=(scale.min, scale.max)) for statistic in found]
-    return [*found, *(_binary(target, scale) for target in targets)] if len(scale) == 2 else found
+    if len(scale) != 2:
+        return found
+    # The rate of the upper of two levels; grades must be on the judge's scale.
+    for target in targets:
+        judged, labels = (
+            np.where(np.isnan(values), np.nan, values > (scale.min + scale.max) / 2)
+            for values in (target.judged, target.labels)
+        )
+        binary = replace(target, name="corrected/rogan_gladen", judged=judged, labels=labels, proportion=True)
+        found.append(rogan_gladen(binary))
+    return found
 
 
 def share_targets(targets: Sequence[Target]) -> Sequence[Target]:
@@ -251,14 +261,6 @@ def _corrected_rate(totals: Floats) -> Floats:
     return np.clip(divide(ratio(0, 1, totals) - false, np.where(youden > 1e-9, youden, 0.0)), 0.0, 1.0)
 
 
-def _binary(target: Target, scale: Scale) -> Statistic:
-    """Return the rate of the upper of two levels; grades must be on the judge's scale."""
-    judged, labels = (
-        np.where(np.isnan(v), np.nan, v > (scale.min + scale.max) / 2) for v in (target.judged, target.labels)
-    )
-    return rogan_gladen(replace(target, name="corrected/rogan_gladen", judged=judged, labels=labels, proportion=True))
-
-
 def corrected_details(config: RunConfig, targets: Sequence[Target], clusters: Clusters) -> dict[str, Any]:
     """Return the content of corrected.json: the three means of each target, and interval widths for more labels."""
     scored = not all(target.proportion for target in targets)
@@ -348,94 +350,77 @@ def class_targets(columns: ClassColumns) -> list[Target]:
     ]
 
 
-def corrected_class_statistics(columns: ClassColumns, weights: Floats | None = None) -> list[Statistic]:
+def class_corrections(
+    columns: ClassColumns, confidence: float, clusters: Clusters, weights: Floats | None = None
+) -> tuple[list[Statistic], dict[str, Any]]:
     """Return the rate of each class, corrected by the inverted matrix of errors and by prediction-powered inference.
+
+    `corrected/rate/NAME` are the rates that, with the judge's errors on labels, give the observed rates of answers. For
+    two classes it is Rogan and Gladen's (1978, Am. J. Epidemiol. 107, 71-76), for more the inverse of the matrix of
+    errors (Tenenbein 1970, J. Am. Stat. Assoc. 65, 1350-1361; Buonaccorsi 2010, Measurement Error, section 2.4). Rates
+    below 0 are moved to the nearest rates that sum to 1.
 
     Args:
         columns: the class verdicts.
+        confidence: the confidence of the intervals.
+        clusters: the clusters of the cases.
         weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
+
+    Returns:
+        The statistics, and the content of corrected.json: each rate as judged, labeled and corrected, and the matrix of
+        errors.
     """
-    errors, targets = ErrorMatrix(columns, weights), weigh_targets(class_targets(columns), weights)
-    return [*errors.statistics(), *(prediction_powered(target, targets) for target in targets)]
+    names, k, tally, used = columns.names, len(columns.names), columns.tally, columns.labeled & columns.decided
+    cells = Confusion.of(tally, columns.labels, columns.verdicts, used, columns.missing, range(k)).cells.columns
+    judged = tally.columns(*(columns.verdicts == c for c in range(k)))
+    table = Table.of([*judged, *(cell * (1.0 if weights is None else weights) for cell in cells)])
+    counts = table.sums[k:].reshape(k, k)
+    labels, hits = counts.sum(axis=1), np.diag(counts)
+    errors = divide(counts, np.repeat(labels[:, None], k, axis=1))
+    # The condition number in the 2-norm, unless a class has no label.
+    condition = round_metric(float(np.linalg.cond(errors))) if labels.all() else None
+    youden = divide(hits, labels) - divide(counts.sum(axis=0) - hits, labels.sum() - labels)
+    why = UNRELATED if k == 2 else SINGULAR
+    if without := ", ".join(repr(name) for name, n in zip(names, labels, strict=True) if not n):
+        why = f"no answer is labeled {without}: the judge's errors on it are not identified"
+    # The pseudo-clusters are labels, and change no rate of answers.
+    matrix = PseudoCounts.matrix(k, 1.0)
+    rows = np.concatenate([np.zeros((len(matrix.rows), k)), matrix.rows], axis=1)
+    pseudo = PseudoCounts(rows, matrix.weights, np.concatenate([np.zeros(k), matrix.units]))
+    found = []
+    for c, name in enumerate(names):
+        facts = [f"Youden's J {youden[c]:.2f}"] if np.isfinite(youden[c]) else []
+        facts += [] if k == 2 or condition is None else [f"condition number {condition:.3g}"]
+        statistic = Statistic(
+            f"corrected/rate/{name}",
+            table,
+            partial(corrected_rate, c, k),
+            n=int(columns.decided.sum()),
+            covered=tally(used) > 0,
+            missing=int((columns.labeled & columns.missing).sum()),
+            strict=True,
+            pseudo=pseudo,
+            note="; ".join([*facts, f"errors from {int(used.sum())} labels", SAME_ERRORS]),
+            why="; ".join([why if labels.any() else NO_LABEL, *facts]),
+        )
+        found.append(statistic)
+    targets = weigh_targets(class_targets(columns), weights)
+    details = {
+        "confidence": confidence,
+        "targets": [label_plan(target, targets, confidence, clusters) for target in targets],
+        "notes": [INVERTED],
+        "errors": {
+            label: {verdict: round_metric(share) for verdict, share in zip(names, row, strict=True)}
+            for label, row in zip(names, errors, strict=True)
+        },
+        "condition_number": condition,
+        "youden_j": {name: round_metric(float(value)) for name, value in zip(names, youden, strict=True)},
+    }
+    return [*found, *(prediction_powered(target, targets) for target in targets)], details
 
 
-class ErrorMatrix:
-    """How often the judge gives each class to responses of each labeled class."""
-
-    def __init__(self, columns: ClassColumns, weights: Floats | None = None) -> None:
-        self._columns, k, tally = columns, len(columns.names), columns.tally
-        self._used = columns.labeled & columns.decided
-        cells = Confusion.of(tally, columns.labels, columns.verdicts, self._used, columns.missing, range(k)).cells
-        judged = tally.columns(*(columns.verdicts == c for c in range(k)))
-        self._table = Table.of([*judged, *(cell * (1.0 if weights is None else weights) for cell in cells.columns)])
-        self._counts = counts = self._table.sums[k:].reshape(k, k)
-        labels, hits = counts.sum(axis=1), np.diag(counts)
-        youden = divide(hits, labels) - divide(counts.sum(axis=0) - hits, labels.sum() - labels)
-        self._youden = [round_metric(float(value)) for value in youden]
-        self._errors = divide(counts, np.repeat(labels[:, None], k, axis=1))
-        # The condition number in the 2-norm, unless a class has no label.
-        self._condition = round_metric(float(np.linalg.cond(self._errors))) if labels.all() else None
-
-    def statistics(self) -> list[Statistic]:
-        """Return `corrected/rate/NAME`: the rates that, with these errors, give the observed rates of answers.
-
-        For two classes it is Rogan and Gladen's (1978, Am. J. Epidemiol. 107, 71-76), for more the inverse of the
-        matrix of errors (Tenenbein 1970, J. Am. Stat. Assoc. 65, 1350-1361; Buonaccorsi 2010, Measurement Error,
-        section 2.4). Rates below 0 are moved to the nearest rates that sum to 1.
-        """
-        columns, found = self._columns, []
-        k, labels = len(columns.names), int(self._used.sum())
-        missing = int((columns.labeled & columns.missing).sum())
-        # The pseudo-clusters are labels, and change no rate of answers.
-        matrix, none = PseudoCounts.matrix(k, 1.0), np.zeros(k)
-        rows = np.concatenate([np.zeros((len(matrix.rows), k)), matrix.rows], axis=1)
-        pseudo = PseudoCounts(rows, matrix.weights, np.concatenate([none, matrix.units]))
-        for c, (name, youden) in enumerate(zip(columns.names, self._youden, strict=True)):
-            facts = [] if youden is None else [f"Youden's J {youden:.2f}"]
-            facts += [] if k == 2 or self._condition is None else [f"condition number {self._condition:.3g}"]
-            statistic = Statistic(
-                f"corrected/rate/{name}",
-                self._table,
-                partial(_rate, c, k),
-                n=int(columns.decided.sum()),
-                covered=columns.tally(self._used) > 0,
-                missing=missing,
-                strict=True,
-                pseudo=pseudo,
-                note="; ".join([*facts, f"errors from {labels} labels", SAME_ERRORS]),
-                why="; ".join([self._why(), *facts]),
-            )
-            found.append(statistic)
-        return found
-
-    def _why(self) -> str:
-        labels = self._counts.sum(axis=1)
-        without = [repr(name) for name, n in zip(self._columns.names, labels, strict=True) if not n]
-        if not labels.any():
-            return NO_LABEL
-        if without:
-            return f"no answer is labeled {', '.join(without)}: the judge's errors on it are not identified"
-        return UNRELATED if len(labels) == 2 else SINGULAR
-
-    def details(self) -> dict[str, Any]:
-        """Return the matrix as JSON values."""
-        names = self._columns.names
-        return {
-            "errors": {
-                label: {verdict: round_metric(share) for verdict, share in zip(names, row, strict=True)}
-                for label, row in zip(names, self._errors, strict=True)
-            },
-            "condition_number": self._condition,
-            "youden_j": dict(zip(names, self._youden, strict=True)),
-        }
-
-
-def _rate(c: int, k: int, totals: Floats) -> Floats:
-    return corrected_rates(totals, k)[:, c]
-
-
-def corrected_rates(totals: Floats, k: int) -> Floats:
-    """Return the corrected rates (rows, k) of totals (rows, k + k²): answers by class, then labels by class and answer.
+def corrected_rate(c: int, k: int, totals: Floats) -> Floats:
+    """Return the corrected rate of class `c` of totals (rows, k + k²): answers by class, then by label and answer.
 
     NaN where a class has no label, or the matrix of errors has no inverse, or one that swaps classes (a determinant of
     0 or less, which for two classes is Youden's J).
@@ -451,17 +436,4 @@ def corrected_rates(totals: Floats, k: int) -> Floats:
         observed = judged[usable] / answers[usable, None]
         solved = np.linalg.solve(errors[usable].transpose(0, 2, 1), observed[:, :, None])[:, :, 0]
         found[usable] = onto_simplex(solved)
-    return found
-
-
-def corrected_class_details(
-    columns: ClassColumns, confidence: float, clusters: Clusters, weights: Floats | None = None
-) -> dict[str, Any]:
-    """Return the content of corrected.json: each rate as judged, labeled and corrected, and the matrix of errors."""
-    targets = weigh_targets(class_targets(columns), weights)
-    return {
-        "confidence": confidence,
-        "targets": [label_plan(target, targets, confidence, clusters) for target in targets],
-        "notes": [INVERTED],
-        **ErrorMatrix(columns, weights).details(),
-    }
+    return np.asarray(found[:, c])

@@ -136,11 +136,7 @@ def class_annotator_results(
     if every is None:
         return [], []
     found = read_class_annotations(columns, ~columns.undecided)
-    if found is None:
-        return [annotators_alpha(every)], []
-    contest = Contest.of(found, clusters)
-    metrics = [annotators_alpha(every), *leave_one_out(found), *alternative_statistics(contest, epsilon)]
-    return metrics, annotator_table(contest, epsilon)
+    return ([annotators_alpha(every)], []) if found is None else annotator_results(found, clusters, epsilon, every)
 
 
 def _grades(cases: Sequence[Case], offset: Ints) -> Iterator[tuple[int, str, float]]:
@@ -159,11 +155,6 @@ def _choices(cases: Sequence[Case], pairs: PairColumns) -> Iterator[tuple[int, s
             for (i, one), (j, two) in combinations(enumerate(annotation_grades(label)), 2):
                 if one is not None and two is not None:
                     yield pairs.place(place, i, j), name, float(sign(np.array([one - two]))[0])
-
-
-def annotator_statistics(found: Annotations) -> list[Statistic]:
-    """Return `human/alpha`, `human/ceiling`, `human/judge` and `human/gap`."""
-    return [annotators_alpha(found), *leave_one_out(found)]
 
 
 def annotators_alpha(found: Annotations) -> Statistic:
@@ -232,44 +223,6 @@ FALSE_DISCOVERY_RATE = 0.05
 UNBOUNDED = "missing answers are omitted and not bounded"
 
 
-@dataclass(frozen=True, slots=True)
-class Contest:
-    """The judge against each annotator in closeness to the other annotators; rows are labels as in `Annotations`.
-
-    Attributes:
-        found: the labels.
-        judge_wins: (labels,) whether the judge is at least as close to the others as the annotator.
-        annotator_wins: (labels,) whether the annotator is at least as close as the judge.
-        answered: (labels,) whether there are other annotators and an answer by the judge.
-        cluster: (labels,) the cluster of each label.
-        tested: the annotators with enough clusters.
-    """
-
-    found: Annotations
-    judge_wins: Bools
-    annotator_wins: Bools
-    answered: Bools
-    cluster: Ints
-    tested: tuple[int, ...]
-
-    @classmethod
-    def of(cls, found: Annotations, clusters: Clusters) -> Contest:
-        """Compare the judge with every annotator on every item."""
-        judge, annotator, others = _closeness(found)
-        answered, cluster = (others > 0) & found.answered, clusters.of_rows(found.row_case)
-        annotators = range(len(found.names))
-        tested = tuple(p for p in annotators if len(np.unique(cluster[answered & (found.annotator == p)])) >= MIN_CASES)
-        judge_wins, annotator_wins = answered & (judge >= annotator - 1e-12), answered & (annotator >= judge - 1e-12)
-        return cls(found, judge_wins, annotator_wins, answered, cluster, tested)
-
-    @property
-    def why(self) -> str:
-        """The reason why there is no test; empty if there is one."""
-        if len(self.tested) >= MIN_ANNOTATORS:
-            return ""
-        return f"fewer than {MIN_ANNOTATORS} annotators labeled {MIN_CASES} judged cases together with others"
-
-
 def _closeness(found: Annotations) -> tuple[Floats, Floats, Floats]:
     """Return by row how close judge and annotator are to the other labels, and the number of other annotators.
 
@@ -287,60 +240,85 @@ def _closeness(found: Annotations) -> tuple[Floats, Floats, Floats]:
     return closeness[0], closeness[1], size
 
 
-def alternative_statistics(contest: Contest, epsilon: float) -> list[Statistic | Metric]:
-    """Return `human/advantage`, with its interval over cases, and `human/alt_test`, the winning rate.
+def annotator_results(
+    found: Annotations, clusters: Clusters, epsilon: float, every: Annotations | None = None
+) -> tuple[list[Statistic | Metric], list[dict[str, Any]]]:
+    """Return the metrics of annotators, and each one's number of labels, the judge's advantage and the p-value.
 
-    The advantage is the mean over annotators of how often the judge is at least as close to the others as the
-    annotator. The winning rate is the share of annotators for whom the test finds the judge no worse. `epsilon` is the
-    advantage that an annotator's label may have (0.2 for experts, 0.1 for crowd workers). At 0.5 or more, the judge may
-    replace annotators.
+    The judge is compared with each annotator in closeness to the others. `human/advantage` is the mean over annotators
+    of how often the judge is at least as close as the annotator. `human/alt_test` is the winning rate: the share of
+    annotators for whom the test finds the judge no worse. At 0.5 or more, the judge may replace annotators.
+
+    Args:
+        found: the labels.
+        clusters: the clusters of the cases.
+        epsilon: the advantage that an annotator's label may have (0.2 for experts, 0.1 for crowd workers).
+        every: the labels whose agreement is `human/alpha`, if they are more.
     """
-    found, why = contest.found, contest.why
-    tested, tally = np.isin(found.annotator, contest.tested), Tally(found.row_case, found.cases)
-    columns = []
-    for annotator in contest.tested:
-        rows = contest.answered & (found.annotator == annotator)
-        columns += tally.columns(rows & contest.judge_wins, rows)
-
-    def advantage(totals: Floats) -> Floats:
-        return undefined(totals) if why else np.asarray(divide(totals[:, 0::2], totals[:, 1::2]).mean(axis=1))
-
-    unanswered = int((tested & ~found.answered).sum())
-    statistic = Statistic(
+    judge, annotator, others = _closeness(found)
+    answered, cluster = (others > 0) & found.answered, clusters.of_rows(found.row_case)
+    judge_wins, annotator_wins = answered & (judge >= annotator - 1e-12), answered & (annotator >= judge - 1e-12)
+    leads, tally = annotator_wins.astype(np.float64) - judge_wins, Tally(found.row_case, found.cases)
+    columns: list[Floats] = []
+    p_values, table = [], []
+    tested_rows = np.zeros(len(found.item), dtype=bool)
+    for number, name in enumerate(found.names):
+        labels = found.annotator == number
+        rows, p = answered & labels, None
+        if len(np.unique(cluster[rows])) >= MIN_CASES:
+            p = _p_value(leads[rows], cluster[rows], epsilon)
+            p_values.append(p)
+            tested_rows |= labels
+            columns += tally.columns(rows & judge_wins, rows)
+        entry = {
+            "annotator": name,
+            "labels": int(labels.sum()),
+            "compared": int(rows.sum()),
+            "advantage": round_metric(judge_wins[rows].mean()) if rows.any() else None,
+            "p": None if p is None else round_metric(p),
+            "note": f"fewer than {MIN_CASES} cases: not tested" if p is None else None,
+        }
+        table.append(entry)
+    few = len(p_values) < MIN_ANNOTATORS
+    why = f"fewer than {MIN_ANNOTATORS} annotators labeled {MIN_CASES} judged cases together with others"
+    unanswered = int((tested_rows & ~found.answered).sum())
+    advantage = Statistic(
         "human/advantage",
         columns or np.zeros((found.cases, 0)),
-        advantage,
-        n=int((contest.answered & tested).sum()),
+        undefined if few else lambda totals: divide(totals[:, 0::2], totals[:, 1::2]).mean(axis=1),
+        n=int((answered & tested_rows).sum()),
         missing=unanswered,
         proportion=True,
         note=UNBOUNDED if unanswered else None,
         why=why,
     )
-    if why:
-        return [statistic, Metric("human/alt_test", None, note=why)]
-    rejected = _rejected(np.array([p_value(contest, annotator, epsilon) for annotator in contest.tested]))
-    note = f"share of {len(rejected)} annotators at epsilon {epsilon:g}; a count of tests: no interval"
-    return [statistic, Metric("human/alt_test", round_metric(rejected.mean()), n=len(rejected), note=note)]
+    test = Metric("human/alt_test", None, note=why)
+    if not few:
+        rejected = _rejected(np.array(p_values))
+        note = f"share of {len(rejected)} annotators at epsilon {epsilon:g}; a count of tests: no interval"
+        test = Metric("human/alt_test", round_metric(rejected.mean()), n=len(rejected), note=note)
+    return [annotators_alpha(every or found), *leave_one_out(found), advantage, test], table
 
 
-def p_value(contest: Contest, annotator: int, epsilon: float) -> float:
+def _p_value(leads: Floats, cluster: Ints, epsilon: float) -> float:
     """Return the p-value of the hypothesis that an annotator's label is worth `epsilon` more than the judge's.
 
     It is a one-sided t-test of the clusters' mean wins of the annotator minus those of the judge. With one item per
     cluster it is the test of Calderon et al. 2025, arXiv 2501.10970, section 3.
+
+    Args:
+        leads: (labels,) whether the annotator wins minus whether the judge does.
+        cluster: (labels,) their clusters.
+        epsilon: the advantage that a label may have.
     """
     from scipy.special import stdtr
 
-    found = contest.found
-    rows = contest.answered & (found.annotator == annotator)
-    cluster = contest.cluster[rows]
-    difference = contest.annotator_wins[rows].astype(np.float64) - contest.judge_wins[rows]
     size = np.bincount(cluster)
-    leads = np.bincount(cluster, weights=difference)[size > 0] / size[size > 0]
-    spread, distance = float(leads.std(ddof=1)), float(leads.mean()) - epsilon
+    means = np.bincount(cluster, weights=leads)[size > 0] / size[size > 0]
+    spread, distance = float(means.std(ddof=1)), float(means.mean()) - epsilon
     if spread < 1e-12:
         return 0.0 if distance < 0 else 1.0
-    return float(stdtr(len(leads) - 1, distance / (spread / np.sqrt(len(leads)))))
+    return float(stdtr(len(means) - 1, distance / (spread / np.sqrt(len(means)))))
 
 
 def _rejected(p: Floats) -> Bools:
@@ -351,21 +329,3 @@ def _rejected(p: Floats) -> Bools:
     rank = np.arange(1, len(p) + 1)
     passed = np.sort(p) <= rank / len(p) * FALSE_DISCOVERY_RATE / (1 / rank).sum()
     return np.asarray(p <= np.sort(p)[passed].max(initial=-1.0))
-
-
-def annotator_table(contest: Contest, epsilon: float) -> list[dict[str, Any]]:
-    """Return each annotator's number of labels, the judge's advantage and the test's p-value, `None` if not tested."""
-    table = []
-    for annotator, name in enumerate(contest.found.names):
-        labels, tested = contest.found.annotator == annotator, annotator in contest.tested
-        rows = contest.answered & labels
-        entry = {
-            "annotator": name,
-            "labels": int(labels.sum()),
-            "compared": int(rows.sum()),
-            "advantage": round_metric(contest.judge_wins[rows].mean()) if rows.any() else None,
-            "p": round_metric(p_value(contest, annotator, epsilon)) if tested else None,
-            "note": None if tested else f"fewer than {MIN_CASES} cases: not tested",
-        }
-        table.append(entry)
-    return table

@@ -197,7 +197,9 @@ class PseudoCounts:
         """
         sums = sums[sums.any(axis=1)]
         # Clusters with equal sums are one term, whose weight is that of all of them.
-        _, first, counts = np.unique(_fingerprints(sums), return_index=True, return_counts=True)
+        # Their fingerprints are equal, and else almost surely differ.
+        fingerprints = (sums * np.random.default_rng(0).random(sums.shape[1])).sum(axis=1)
+        _, first, counts = np.unique(fingerprints, return_index=True, return_counts=True)
         if len(first) > FEW:
             return None
         size = float((sums @ self.units).mean())
@@ -205,12 +207,6 @@ class PseudoCounts:
         weights = generator.standard_gamma(counts.astype(np.float64), size=(resamples, len(counts)))
         pseudo = generator.standard_gamma(self.weights, size=(resamples, len(self.weights)))
         return np.asarray(weights @ sums[first] + size * pseudo @ self.rows)
-
-
-def _fingerprints(rows: Floats) -> Floats:
-    """Return a number for each row that is equal for equal rows, and else almost surely differs."""
-    factors = np.random.default_rng(0).random(rows.shape[1])
-    return np.asarray((rows * factors).sum(axis=1))
 
 
 def standard_errors(values: Floats, counts: Floats, clusters: Clusters) -> Floats:

@@ -69,7 +69,7 @@ class Clusters:
         if named == ID or not len(cases):
             return cls.each(len(cases))
         if named is None or named == PROMPT:
-            keys = [_prompt_key(case) for case in cases]
+            keys = [_key((text, case.context)) if (text := case.prompt.strip()) else 0 for case in cases]
         else:
             keys = [_key(case.metadata.get(named)) for case in cases]
             if not any(keys):
@@ -86,16 +86,13 @@ class Clusters:
             explicit: whether the user chose the column; if not, one key for all cases makes each case its own cluster.
         """
         hashes = np.array(keys, dtype=np.int64)
-        alone = hashes == 0
         _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
-        if alone.any() or len(first) == len(hashes):
-            own = np.where(alone, np.arange(len(hashes)), first[number])
-        else:
-            own = first[number]
-        places = np.unique(own)
+        # Each case by the first one of its cluster.
+        of = np.where(hashes == 0, np.arange(len(hashes)), first[number])
+        places = np.unique(of)
         if len(places) == len(hashes) or (len(places) == 1 and not explicit):
-            return cls(len(hashes), len(hashes), None, ID)
-        return cls(len(hashes), len(places), np.searchsorted(places, own), by)
+            return cls.each(len(hashes))
+        return cls(len(hashes), len(places), np.searchsorted(places, of), by)
 
     def of_clusters(self) -> Clusters:
         """Return the clusters of an array with one row for each cluster."""
@@ -144,12 +141,6 @@ class Clusters:
         if self.number is None:
             return None
         return f"{NOTE}{self.cases} cases in {self.count} clusters by {self.by}; intervals and tests resample clusters"
-
-
-def _prompt_key(case: Case) -> int:
-    """Return a hash of the prompt and context of a case, 0 for an empty prompt."""
-    text = case.prompt.strip()
-    return _key((text, case.context)) if text else 0
 
 
 def _key(value: Any) -> int:

@@ -186,10 +186,5 @@ def letters(order: Sequence[str], differ: Collection[frozenset[str]]) -> dict[st
     found: dict[str, list[str]] = {name: [] for name in order}
     for number, column in enumerate(members):
         for place in column:
-            found[order[place]].append(_letter(number))
+            found[order[place]].append(chr(ord("a") + number % 26) + (str(number // 26) if number >= 26 else ""))
     return {name: "".join(letters) for name, letters in found.items()}
-
-
-def _letter(number: int) -> str:
-    letter = chr(ord("a") + number % 26)
-    return letter + str(number // 26) if number >= 26 else letter
