@@ -53,7 +53,7 @@ def call_error(error: BaseException) -> CallError:
     wait = retry_after(headers_of(error))
     classes = {kind.__name__ for kind in type(error).__mro__}
     status: Any = getattr(error, "status_code", None)
-    status = status if isinstance(status, int) else 0
+    status = int(status) if isinstance(status, int) else 0
     text = f"{error} {getattr(error, 'code', None) or ''}"
     for rule in _RULES:
         if (

@@ -251,7 +251,7 @@ class Guard:
         own_handler: Whether LiteLLM's own HTTP handler makes the call instead of OpenAI's client.
         extra_headers: The headers that OpenAI's client would have sent.
         refused: Why the response was refused; `None` if it was not.
-        answer: The answer in an OpenAI chat completion, which LiteLLM does not get: it would read it again.
+        answer: The answer in an OpenAI chat completion, of which LiteLLM gets no more than it may change.
     """
 
     limit: int
@@ -321,10 +321,13 @@ def _guard_transport(transport: Any) -> Any:
 
 
 def _stand_in(answer: Answer) -> dict[str, Any]:
-    """Return the shortest OpenAI chat completion that LiteLLM prices like an answer."""
-    message = {"role": "assistant", "content": "-"}
+    """Return the shortest OpenAI chat completion from which LiteLLM reads an answer's text, tool call and price."""
+    message: dict[str, Any] = {"role": "assistant", "content": answer.content}
+    if answer.arguments is not None:
+        function = {"name": "answer", "arguments": answer.arguments}
+        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
     body: dict[str, Any] = {"id": "", "object": "chat.completion", "created": 0}
-    body["choices"] = [{"index": 0, "finish_reason": "stop", "message": message}]
+    body["choices"] = [{"index": 0, "finish_reason": answer.finish_reason, "message": message}]
     body |= {} if answer.model is None else {"model": answer.model}
     body["service_tier"] = answer.tier  # LiteLLM cannot read Groq's answers without it
     if (prompt := answer.usage.prompt_tokens) is not None:
@@ -479,9 +482,16 @@ class LiteLLMTransport:
 
 
 def _answer(response: object, target: setup.Target, guard: Guard) -> Answer:
-    if guard.answer is not None:
-        return replace(guard.answer, model=guard.answer.model or target.name)
     answer = answer_of(response)
+    if guard.answer is not None:
+        # For some providers LiteLLM finds tool calls in the text; it has nothing to say about the rest.
+        return replace(
+            guard.answer,
+            content=answer.content,
+            arguments=answer.arguments,
+            finish_reason=answer.finish_reason,
+            model=guard.answer.model or target.name,
+        )
     # For some providers LiteLLM adds its own provider prefix to the model name that the provider reports.
     prefix = target.settings["model"].removesuffix(target.name)
     if answer.model is not None and prefix.endswith("/"):

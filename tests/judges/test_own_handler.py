@@ -156,6 +156,14 @@ async def test_an_answer_of_groq_needs_no_service_tier():
     assert answer.content == "yes"
 
 
+async def test_a_tool_call_that_fireworks_writes_as_text_is_a_tool_call():
+    model = "fireworks_ai/accounts/fireworks/models/qwen3-235b-a22b"
+    reply = said('{"name": "v", "arguments": "{\\"w\\": \\"A\\"}"}')
+    (answer, _), _ = await by_own_handler(model, {"tools": [TOOL]}, reply)
+    (plain, _), _ = await plainly(model, {"tools": [TOOL]}, reply)
+    assert answer.arguments == plain.arguments == '{"w": "A"}'
+
+
 @pytest.mark.slow
 def test_prices_by_the_list_are_litellms():
     litellm = litellm_transport.load_litellm()
