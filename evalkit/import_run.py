@@ -21,8 +21,7 @@ from evalkit.errors import ConfigError, DatasetError
 from evalkit.evaluators import make_evaluator
 from evalkit.interop import ImportedJudgments
 from evalkit.interop.import_file import NAMED, NO_SCALE
-from evalkit.interop.label_sampling import with_probabilities
-from evalkit.interop.labeling import Label, has_own_label, with_labels
+from evalkit.interop.labeling import Label, has_own_label, with_labels, with_probabilities
 from evalkit.plugins import find_benchmark
 from evalkit.protocols import Evaluator
 from evalkit.results import RunResult

@@ -19,8 +19,7 @@ from evalkit.results import RunResult
 if TYPE_CHECKING:
     from evalkit.audit.rewriting import Reviews
     from evalkit.config import RunConfig
-    from evalkit.interop.label_sampling import LabelSample
-    from evalkit.interop.labeling import Label
+    from evalkit.interop.labeling import Label, LabelSample
 
 FOLDER = "hydra.run.dir="
 FIELD = "dataset.fields."
@@ -177,7 +176,7 @@ def _options(source: _Import) -> Any:
 
 def _select(source: _Import, found: Any) -> Any:
     """Return the selected cases with their judgments."""
-    from evalkit.interop.to_cases import complete_only
+    from evalkit.interop.import_file import complete_only
 
     cases, judgments, notes = list(found.cases), list(found.judgments), list(found.notes)
     for key, wanted in source.arguments.only:
@@ -262,7 +261,7 @@ def export(arguments: Namespace) -> int:
         raise ConfigError("holds the run's own judgments", where=str(file), remedy="choose another --output")
     sample = None
     if arguments.n is not None:
-        from evalkit.interop.label_sampling import sample_for_labeling
+        from evalkit.interop.labeling import sample_for_labeling
 
         sample = sample_for_labeling(result, arguments.n, arguments.seed)
     content = content_of(result, layout, arguments.seed, sample, raw=arguments.raw)
@@ -326,7 +325,7 @@ def label(arguments: Namespace) -> int:
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary
     from evalkit.import_run import add_labels
-    from evalkit.interop.label_sampling import recorded
+    from evalkit.interop.labeling import recorded
 
     again = add_labels(result, folder, labels, source, recorded(folder))
     print_summary(again)
@@ -385,7 +384,7 @@ def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> 
     names = [name.strip() for name in arguments.annotators.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
         raise ConfigError("needs different names", where="--annotators", remedy="write --annotators ann,bob")
-    from evalkit.interop.label_sampling import sample_for_labeling
+    from evalkit.interop.labeling import sample_for_labeling
     from evalkit.tracking.review import send_tasks
 
     sample = sample_for_labeling(result, arguments.n, seed)

@@ -1,10 +1,17 @@
-"""Import a file of judgments: cases, judgments, and the settings that describe them."""
+"""Import a file of judgments: cases, judgments, and the settings that describe them.
+
+`to_cases` groups records into cases and judgments, and counts omissions and assumptions in notes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from importlib import import_module
+from itertools import count
+from math import floor
 from pathlib import Path
 from pkgutil import iter_modules
 from shlex import quote
@@ -12,15 +19,15 @@ from typing import Any
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, peek
-from evalkit.benchmarks.records import ImportedJudgments, Options, ParsedFile
+from evalkit.benchmarks.records import TIE, Answer, ImportedJudgments, Options, ParsedFile, Record, RecordedJudgment
+from evalkit.core.annotations import FIRST, chosen
 from evalkit.core.classes import fold_class
 from evalkit.datasets.formats import reader_for
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.interop import importers as folder
-from evalkit.interop.to_cases import guessed_scale, to_cases
 from evalkit.plugins import iter_benchmarks
-from evalkit.types import Judgment
+from evalkit.types import Annotation, Case, Completion, Judgment, Response, Unit, Winner
 
 GENERIC = "generic"
 UNKNOWN = "use another file"
@@ -212,3 +219,276 @@ def _policy(judgments: Sequence[Judgment]) -> str:
     if any(len(seen) > 1 for seen in orders.values()):
         return "both"
     return "random" if any(False in seen for seen in orders.values()) else "none"
+
+
+_WHOLE = 0.9
+"""If at least this share of all pairs is judged, a question is one case with all its responses."""
+_LONGEST = 60
+LABEL = "label"
+"""The annotator for a file's labels of pairs other than the first, whose label is the case's."""
+
+APART = "not all pairs of a question's responses were judged: each pair is a separate case"
+LABELED_APART = "pairs have both their own and annotators' labels: each pair is a separate case"
+REPEATED = "judged more than once in one order: read as samples"
+RENUMBERED = "judgments with a duplicate sample number: assigned the next free number"
+TEXTS = "responses of one model to one question with different texts: each text is a separate response"
+ABSENT = "responses without a text: {} of {}; omitted from metrics on length and identical responses"
+DISPUTED = "pairs with conflicting labels, left unlabeled"
+DIVIDED = "pairs with conflicting labels by one annotator, whose labels are dropped"
+PLACELESS = "labels that match no response in their row, omitted"
+GRADES = "responses with conflicting grades: the first is kept"
+CLASSES = "responses with conflicting classes: the first is kept"
+DIFFERENT = "cases with conflicting values of {}: the first is kept"
+
+Pair = frozenset[str]
+
+
+@dataclass(slots=True)
+class _Question:
+    """All records of one question, or of one pair of its responses; `answers` in order of first occurrence."""
+
+    name: str
+    records: list[Record] = field(default_factory=list)
+    answers: dict[str, Answer] = field(default_factory=dict)
+
+    def add(self, record: Record) -> None:
+        self.records.append(record)
+        for answer in record.shown:
+            before = self.answers.setdefault(answer.key, answer)
+            self.answers[answer.key] = replace(
+                before,
+                text=before.text or answer.text,
+                model=answer.model if before.model is None else before.model,
+                grade=answer.grade if before.grade is None else before.grade,
+                class_name=before.class_name or answer.class_name,
+            )
+
+    def pairs(self) -> set[Pair]:
+        return {frozenset(one.key for one in record.shown) for record in self.records}
+
+
+def to_cases(found: ParsedFile, source: str) -> tuple[list[Case], list[Judgment], list[str]]:
+    """Return the cases and judgments of records, in order, and notes on assumptions and omissions."""
+    tally: Counter[str] = Counter()
+    records = list(_with_unique_keys(found.records, tally))
+    questions = _grouped(records, lambda record: record.question)
+    notes = []
+    if why := _pairs_apart(questions.values()):
+        questions = _grouped(records, _pair_name)
+        if len(questions) > len({record.question for record in records}):
+            notes.append(why)
+    cases, judgments = [], []
+    for question in questions.values():
+        order = sorted(question.answers.values(), key=_by_name) if found.by_name else list(question.answers.values())
+        cases.append(_case(question, order, tally))
+        judgments += _judgments(question, [answer.key for answer in order], source, tally)
+    notes += [f"{what}: {number}" for what, number in tally.items()]
+    responses = [response for case in cases for response in case.responses]
+    if absent := sum(not response.text for response in responses):
+        notes.append(ABSENT.format(absent, len(responses)))
+    return cases, judgments, notes
+
+
+def _with_unique_keys(records: Iterable[Record], tally: Counter[str]) -> Iterator[Record]:
+    """Yield records with a unique key per response: a key with several texts becomes several keys.
+
+    A response without a text is the first response with its key.
+    """
+    texts: dict[tuple[str, str], dict[str, str]] = {}
+    for record in records:
+        keys: dict[str, str] = {}
+        answers: list[Answer] = []
+        for answer in record.shown:
+            known = texts.setdefault((record.question, answer.key), {})
+            key = answer.key
+            if text := answer.text.strip():
+                if known and text not in known:
+                    tally[TEXTS] += 1
+                key = known.setdefault(text, f"{answer.key} #{len(known) + 1}" if known else answer.key)
+            if any(one.key == key for one in answers):  # a system compared with itself
+                key = f"{key} again"
+            keys.setdefault(answer.key, key)
+            answers.append(replace(answer, key=key))
+        better = None if record.better is None else keys.get(record.better, record.better)
+        labels = {person: keys.get(choice, choice) for person, choice in record.labels.items()}
+        yield replace(record, shown=tuple(answers), better=better, labels=labels)
+
+
+def _grouped(records: Iterable[Record], name: Any) -> dict[str, _Question]:
+    questions: dict[str, _Question] = {}
+    for record in records:
+        key = name(record)
+        questions.setdefault(key, _Question(key)).add(record)
+    return questions
+
+
+def _pairs_apart(questions: Iterable[_Question]) -> str | None:
+    """Return why each pair must be a separate case; `None` if one case can have all responses to a question."""
+    judged = possible = 0
+    for question in questions:
+        n = len(question.answers)
+        if n < 3 or all(len(record.shown) == 1 for record in question.records):
+            continue
+        judged, possible = judged + len(question.pairs()), possible + n * (n - 1) // 2
+        if any(record.better for record in question.records) and any(record.labels for record in question.records):
+            return LABELED_APART
+    return APART if judged < _WHOLE * possible else None
+
+
+def _pair_name(record: Record) -> str:
+    names = sorted(one.key if one.key.startswith(one.model or "") else str(one.model) for one in record.shown)
+    return f"{record.question}: {' / '.join(map(_short, names))}"
+
+
+def _short(name: str) -> str:
+    """Return a name for use in an id; a long one is shortened to its beginning and a hash."""
+    return name if len(name) <= _LONGEST else f"{name[:24]}… {sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _by_name(answer: Answer) -> tuple[str, str]:
+    return answer.model or "", answer.key
+
+
+def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> Case:
+    records = question.records
+    keys = [answer.key for answer in order]
+    gold = ((LABEL, record.better, record.shown) for record in records if record.better is not None)
+    said = ((person, choice, record.shown) for record in records for person, choice in record.labels.items())
+    own = _choices(gold, keys, DISPUTED, tally).get(LABEL, {})
+    people: dict[str, Annotation] = {
+        name: chosen(choices) for name, choices in _choices(said, keys, DIVIDED, tally).items()
+    }
+    if set(own) - {FIRST}:
+        people[LABEL] = chosen(own)
+    return Case(
+        id=question.name,
+        prompt=_first("prompt", (record.prompt for record in records), tally) or "",
+        responses=tuple(Response(answer.text, answer.model, answer.grade, answer.class_name) for answer in order),
+        context=_first("context", (record.context for record in records), tally),
+        reference=_first("reference", (record.reference for record in records), tally),
+        label=own.get(FIRST),
+        metadata=_metadata(records, tally),
+        labels=people | _annotations(records, keys, tally),
+        checklist=records[0].checklist,
+    )
+
+
+def _choices(
+    given: Iterable[tuple[str, str, Sequence[Answer]]], keys: Sequence[str], disputed: str, tally: Counter[str]
+) -> dict[str, dict[Unit, Winner]]:
+    """Return each annotator's choice for each pair; none for a pair with conflicting choices."""
+    found: dict[str, dict[Unit, set[Winner]]] = {}
+    for person, choice, shown in given:
+        places = sorted(keys.index(answer.key) for answer in shown)
+        if len(places) != 2 or choice not in (TIE, keys[places[0]], keys[places[1]]):
+            tally[PLACELESS] += 1
+            continue
+        winner: Winner = "TIE" if choice == TIE else "A" if choice == keys[places[0]] else "B"
+        found.setdefault(person, {}).setdefault(tuple(places), set()).add(winner)
+    agreed: dict[str, dict[Unit, Winner]] = {}
+    for person, pairs in found.items():
+        for unit, winners in pairs.items():
+            if len(winners) > 1:
+                tally[disputed] += 1
+            else:
+                agreed.setdefault(person, {})[unit] = next(iter(winners))
+    return agreed
+
+
+def _annotations(records: Sequence[Record], keys: Sequence[str], tally: Counter[str]) -> dict[str, Annotation]:
+    """Return annotators' grades or classes of the responses, and count conflicting ones."""
+    annotations: dict[str, Annotation] = {}
+    for name, own, conflict in (("grades", "grade", GRADES), ("classes", "class_name", CLASSES)):
+        labels: dict[str, set[Any]] = {}
+        people: dict[str, dict[str, Any]] = {}
+        for record in records:
+            for answer in record.shown:
+                labels.setdefault(answer.key, set()).add(getattr(answer, own))
+            for person, label in getattr(record, name).items():
+                if people.setdefault(person, {}).setdefault(record.shown[0].key, label) != label:
+                    tally[conflict] += 1
+        if conflicting := sum(len(given - {None}) > 1 for given in labels.values()):
+            tally[conflict] += conflicting
+        annotations |= {person: tuple(given.get(key) for key in keys) for person, given in people.items()}
+    return annotations
+
+
+def _first(what: str, values: Iterable[str | None], tally: Counter[str]) -> str | None:
+    known = dict.fromkeys(value for value in values if value)
+    if len(known) > 1:
+        tally[DIFFERENT.format(what)] += 1
+    return next(iter(known), None)
+
+
+def _metadata(records: Iterable[Record], tally: Counter[str]) -> dict[str, Any]:
+    known: dict[str, Any] = {}
+    differing: set[str] = set()
+    for record in records:
+        for key, value in record.metadata.items():
+            if known.setdefault(key, value) != value:
+                differing.add(key)
+    tally.update(DIFFERENT.format(f"'{key}'") for key in differing)
+    return known
+
+
+def _judgments(question: _Question, keys: Sequence[str], source: str, tally: Counter[str]) -> list[Judgment]:
+    taken: dict[tuple[Any, ...], set[int]] = {}
+    found = []
+    for record in question.records:
+        said, shown = record.said, tuple(keys.index(answer.key) for answer in record.shown)
+        samples = taken.setdefault((shown, said.judge), set())
+        sample = said.sample
+        if sample is None or sample in samples:
+            sample = next(number for number in count(len(samples)) if number not in samples)
+        if samples and said.sample != sample:
+            tally[REPEATED if said.sample is None else RENUMBERED] += 1
+        samples.add(sample)
+        found.append(_judgment(question.name, said, shown, sample, source))
+    return found
+
+
+def _judgment(case: str, said: RecordedJudgment, shown: Unit, sample: int, source: str) -> Judgment:
+    value = said.value
+    if value is not None and shown != tuple(sorted(shown)):
+        value = -value + 0.0
+    common: dict[str, Any] = {
+        "case_id": case,
+        "unit": tuple(sorted(shown)),
+        "shown": shown,
+        "sample": sample,
+        "judge": said.judge,
+        "completion": None if said.text is None else Completion(said.text, model=said.model or said.judge),
+        "items": said.items,
+    }
+    if not said.read:
+        kind = "content_filter" if said.status == "refused" else "no_answer"
+        error = said.error or "the file has no verdict"
+        return Judgment(**common, status=said.status, error=error, error_kind=kind)
+    return Judgment(
+        **common,
+        status="ok",
+        value=value,
+        criteria=dict(said.scores),
+        class_name=said.class_name,
+        confidence=said.confidence,
+        answer=said.answer,
+        read_by=f"import {source}",
+        weighted=said.weighted,
+    )
+
+
+def complete_only(cases: Sequence[Case], judgments: Sequence[Judgment]) -> tuple[list[Case], list[Judgment]]:
+    """Return the cases with only readable judgments, and their judgments."""
+    broken = {one.case_id for one in judgments if one.status not in ("ok", "repaired")}
+    kept = [case for case in cases if case.id not in broken]
+    return kept, [one for one in judgments if one.case_id not in broken]
+
+
+def guessed_scale(values: Sequence[float]) -> tuple[float, float, float]:
+    """Guess the scale (min, max, step) of scores: 0-1, 1-5, 0-10, 1-10, 0-100, or one that contains them."""
+    low, high = (min(values), max(values)) if values else (1.0, 5.0)
+    step = 1.0 if all(float(value).is_integer() for value in values) else 0.001
+    for bottom, top in ((0, 1), (1, 5), (1, 10), (0, 10), (0, 100)):
+        if bottom <= low and high <= top:
+            return float(bottom), float(top), step
+    return float(floor(low)), float(-floor(-high)), step

@@ -1,17 +1,25 @@
 """Export blind labeling tasks in random order, without judges, verdicts or models; read and add their labels.
 
 The order of a pair's responses is random too, so that annotators' position bias does not affect the labels.
+
+`sample_for_labeling` chooses the cases to label: the most informative ones more often, all with a known probability
+above 0. Cases are stratified by what there is to learn from them and by their verdicts. Half of the labels go to all
+strata equally, half in proportion to their size, and within a stratum to a simple random sample. A case's probability
+is the share of its stratum that is sampled. Metrics weight its label by the inverse, so that they are about all cases
+(Cochran 1977, Sampling Techniques, ch. 5). The order within a stratum is fixed, so more labels extend a sample.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heapify, heapreplace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from evalkit.benchmarks.judgment_files import number, rows_of
 from evalkit.config import RunConfig
@@ -21,15 +29,19 @@ from evalkit.core.annotations import (
     UNKNOWN,
     annotation_classes,
     annotation_grades,
+    choice_for,
     choices_in,
     chosen,
+    inclusion,
 )
 from evalkit.core.checklists import ChecklistError, is_item_answer, leaves, read_answer
 from evalkit.core.classes import Classes
+from evalkit.core.hashing import text_digest
 from evalkit.datasets.labels import Labels, consensus, has_label, read_choice
-from evalkit.errors import DatasetError, did_you_mean
+from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.results import RunResult
-from evalkit.types import Annotation, Case, ItemAnswer, Unit, Winner
+from evalkit.runs.layout import LABEL_SAMPLE
+from evalkit.types import Annotation, Case, ItemAnswer, Unit, Verdict, Winner
 
 CHOICES: tuple[Winner, ...] = ("A", "B", "TIE")
 BETTER, GRADE, CLASS = "better", "grade", "class"
@@ -417,3 +429,190 @@ def _label_studio(annotations: Iterable[Row]) -> Answers:
             value = result.get("value") or {}
             values = value.get("choices") or [value.get("rating", value.get("number"))]
             yield annotator, values[0], "" if len(values) > 1 else result.get("from_name"), True
+
+
+Kind = Literal["disagreement", "flip", "near", "plain"]
+KINDS: tuple[Kind, ...] = ("disagreement", "flip", "near", "plain")
+"""Reasons to label a unit, the most informative first."""
+_NEAR = 0.34
+"""A margin this close to the threshold is near it: one of three samples disagrees."""
+_EACH = 4
+"""Strata are merged unless there are this many labels for each, on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSample:
+    """Cases sampled for labeling.
+
+    Attributes:
+        units: the units of the cases to label now, as (case id, responses); those that have labels are omitted.
+        probabilities: by case id, the probability of each sampled case, also of earlier ones.
+        strata: by name, the number of cases in each stratum, and how many of them are sampled.
+        seed: the seed of the order within strata.
+    """
+
+    units: Sequence[tuple[str, Unit]]
+    probabilities: Mapping[str, float]
+    strata: Mapping[str, tuple[int, int]]
+    seed: int
+
+    def content(self) -> str:
+        """Return the sample as the content of its file in the run folder."""
+        strata = {name: {"cases": cases, "sampled": sampled} for name, (cases, sampled) in self.strata.items()}
+        values = {"seed": self.seed, "strata": strata, "probabilities": dict(self.probabilities)}
+        return json.dumps(values, ensure_ascii=False, indent=1) + "\n"
+
+
+def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSample:
+    """Sample cases with about `count` units to label.
+
+    The cases of earlier samples that have labels belong to the sample, if this one extends theirs; otherwise they count
+    once, as all other labeled cases. If every case has a label, all can be sampled again.
+
+    Args:
+        result: the run.
+        count: the number of units, such as pairs; all units of a sampled case are labeled.
+        seed: the seed of the order within strata.
+    """
+    by_case = _units_by_case(result)
+    labeled, earlier = set[str](), set[str]()
+    for case in result.cases:
+        if case.id in by_case and any(_has_label(case.labels, unit) for unit in by_case[case.id]):
+            (earlier if isinstance(inclusion(case), float) else labeled).add(case.id)
+    open_cases = [name for name in by_case if name not in labeled] or list(by_case)
+    wanted = max(1, count * len(by_case) // max(1, sum(map(len, by_case.values()))))
+    chosen, strata = _stratified(result, open_cases, wanted + len(earlier), seed)
+    if not earlier <= chosen.keys():
+        open_cases = [name for name in open_cases if name not in earlier] or open_cases
+        chosen, strata = _stratified(result, open_cases, wanted, seed)
+    new = [name for name in chosen if name not in earlier] or chosen
+    return LabelSample([(name, unit) for name in new for unit in by_case[name]], chosen, strata, seed)
+
+
+def _units_by_case(result: RunResult) -> dict[str, list[Unit]]:
+    size = labeled_size(result)
+    found: dict[str, list[Unit]] = {}
+    for verdict in result.verdicts:
+        if len(verdict.unit) == size:
+            found.setdefault(verdict.case_id, []).append(verdict.unit)
+    return found
+
+
+def _stratified(
+    result: RunResult, names: Sequence[str], wanted: int, seed: int
+) -> tuple[dict[str, float], dict[str, tuple[int, int]]]:
+    """Return the probability of each sampled case by id, and the size of each stratum and of its sample."""
+    known, size = set(names), labeled_size(result)
+    reasons: dict[str, tuple[int, str]] = {}
+    for verdict in result.verdicts:
+        if len(verdict.unit) == size and verdict.case_id in known:
+            kind = KINDS.index(disagreement_kind(verdict, result.config.tie.threshold))
+            reason = (kind, _verdict_key(verdict))
+            reasons[verdict.case_id] = min(reason, reasons.get(verdict.case_id, reason))
+    most = max(1, wanted // _EACH)
+    levels = (
+        {name: f"{KINDS[kind]}, verdict {key}" for name, (kind, key) in reasons.items()},
+        {name: KINDS[kind] for name, (kind, _) in reasons.items()},
+        dict.fromkeys(reasons, "all"),
+    )
+    stratum = next(level for level in levels if level is levels[-1] or len(set(level.values())) <= most)
+    members: dict[str, list[str]] = {}
+    for name in sorted(names, key=lambda name: text_digest(f"{seed}\0{name}")):
+        members.setdefault(stratum[name], []).append(name)
+    shares = allocate({name: len(cases) for name, cases in sorted(members.items())}, wanted)
+    chosen = {case: shares[name] / len(members[name]) for name in shares for case in members[name][: shares[name]]}
+    return chosen, {name: (len(members[name]), share) for name, share in shares.items()}
+
+
+def allocate(sizes: Mapping[str, int], wanted: int) -> dict[str, int]:
+    """Return how many cases of each stratum to sample: at least one, and never fewer if more are wanted.
+
+    Each next case is that of the stratum that is the furthest behind its share (Sainte-Laguë's method).
+
+    Args:
+        sizes: the number of cases of each stratum.
+        wanted: the number of cases to sample.
+    """
+    shares = {name: 1 / len(sizes) + size / sum(sizes.values()) for name, size in sizes.items()}
+    counts = dict.fromkeys(sizes, 1)
+    queue = [(-shares[name] / 1.5, name) for name in sizes if sizes[name] > 1]
+    heapify(queue)
+    for _ in range(min(wanted, sum(sizes.values())) - len(sizes)):
+        name = queue[0][1]
+        counts[name] += 1
+        full = counts[name] == sizes[name]
+        heapreplace(queue, (1.0 if full else -shares[name] / (counts[name] + 0.5), name))
+    return counts
+
+
+def disagreement_kind(verdict: Verdict, threshold: float) -> Kind:
+    """Return the reason to label a unit."""
+    votes = {vote for vote in verdict.votes.values() if vote is not None}
+    if len(votes) > 1 or (verdict.reason == "split" and len(verdict.unit) == 1):
+        return "disagreement"
+    if verdict.orders is not None and verdict.orders.consistent is False:
+        return "flip"
+    if verdict.margin is not None and abs(abs(verdict.margin) - threshold) <= _NEAR:
+        return "near"
+    return "plain"
+
+
+def _verdict_key(verdict: Verdict) -> str:
+    return str(verdict.winner or verdict.class_name if verdict.score is None else round(verdict.score))
+
+
+def _has_label(labels: Mapping[str, Annotation], unit: Unit) -> bool:
+    if len(unit) == 2:
+        return any(choice_for(one, unit) is not None for one in labels.values())
+    given = (annotation_grades(one) or annotation_classes(one) for one in labels.values())
+    return any(values[unit[0]] is not None for values in given if values)
+
+
+def with_probabilities(
+    before: Sequence[Case], after: Sequence[Case], labels: Sequence[Label], sampled: Mapping[str, float] | None
+) -> tuple[Case, ...]:
+    """Return cases with new labels, and with the probability that they were chosen for them.
+
+    A case that had a label without such a probability keeps none. Otherwise the sample recorded in the run folder
+    decides: a case that it does not have was labeled anyway. Without a record, the label's own probability counts.
+
+    Args:
+        before: the cases before they were labeled.
+        after: the same cases with their labels.
+        labels: the new labels.
+        sampled: the recorded probabilities by case id; `None` without a record.
+    """
+    carried = {label.case_id: label.probability for label in labels}
+    found = []
+    for old, new in zip(before, after, strict=True):
+        earlier, given = inclusion(old), carried.get(old.id)
+        probability: Any = earlier
+        if earlier is not None or (old.id in carried and not (has_label(old) or old.labels)):
+            probability = given or earlier
+            if sampled is not None and not _is_certain(given):
+                probability = sampled.get(old.id)
+        rest = {name: value for name, value in new.metadata.items() if name != INCLUSION}
+        stated = {} if probability is None else {INCLUSION: probability}
+        found.append(new if probability == earlier else replace(new, metadata={**rest, **stated}))
+    return tuple(found)
+
+
+def _is_certain(probability: Any) -> bool:
+    return str(probability) in ("1", "1.0")
+
+
+def recorded(folder: Path) -> dict[str, float] | None:
+    """Return the probability of each sampled case in a run folder; `None` if nothing was sampled.
+
+    Raises:
+        ConfigError: if the file is damaged.
+    """
+    file = folder / LABEL_SAMPLE
+    if not file.exists():
+        return None
+    try:
+        found = json.loads(file.read_text("utf-8"))["probabilities"]
+        return {str(name): float(probability) for name, probability in found.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        remedy = "remove the file; the labels then are of cases picked with unknown probabilities"
+        raise ConfigError("is not a sample of cases", where=str(file), remedy=remedy) from None

@@ -15,8 +15,7 @@ from evalkit.core.annotations import UNKNOWN
 from evalkit.core.redaction import without_password
 from evalkit.datasets.labels import Labels, read_choice
 from evalkit.errors import ConfigError, TrackingError
-from evalkit.interop.label_sampling import LabelSample
-from evalkit.interop.labeling import CHOICES, Label, Task, class_reader, label_tasks, shown_of, unswapped
+from evalkit.interop.labeling import CHOICES, Label, LabelSample, Task, class_reader, label_tasks, shown_of, unswapped
 from evalkit.results import RunResult
 from evalkit.tracking.connection import mlflow_errors, open_client, sqlite_file, tracking_uri
 from evalkit.tracking.traces import CLASS, QUESTIONS, Trace, question_of, span, trace_info

@@ -17,8 +17,8 @@ from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
 from evalkit.interop import Options
 from evalkit.interop import import_judgments as brought
+from evalkit.interop.import_file import DISPUTED, DIVIDED
 from evalkit.interop.labeling import read_labels
-from evalkit.interop.to_cases import DISPUTED, DIVIDED
 from evalkit.scoring.columns.cases import NONE, all_pairs
 from tests.support.import_layouts import HALLUQA, JUDGEBENCH, LLMBAR, QLORA, SHAPES
 

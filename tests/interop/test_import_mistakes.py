@@ -12,10 +12,9 @@ import pytest
 from evalkit.benchmarks.judgment_files import load_object, rows_of
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.interop.import_file import importer
+from evalkit.interop.import_file import complete_only, importer, to_cases
 from evalkit.interop.importers.openai_batch import read_texts
 from evalkit.interop.labeling import read_labels
-from evalkit.interop.to_cases import complete_only, to_cases
 from evalkit.types import Case, Judgment, Response
 
 PAIR = {"id": "1", "prompt": "?", "response_a": "a", "response_b": "b"}

@@ -9,8 +9,7 @@ from typing import Any
 
 from evalkit.errors import ConfigError
 from evalkit.interop.exporters.table import as_parquet, rows_of_run, table_as_csv
-from evalkit.interop.label_sampling import LabelSample
-from evalkit.interop.labeling import Task, argilla_records, label_studio_tasks, label_tasks
+from evalkit.interop.labeling import LabelSample, Task, argilla_records, label_studio_tasks, label_tasks
 from evalkit.results import RunResult
 from evalkit.types import Case, Judgment, Unit
 
