@@ -39,22 +39,32 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long an example takes says how busy the machine is. CI runs with `--thorough`.
+settings.register_profile("quick", deadline=None, max_examples=8)
 settings.register_profile("evalkit", deadline=None, max_examples=20)
 settings.register_profile("thorough", deadline=None, max_examples=80)
 settings.load_profile("evalkit")
 
 _NUMBERS = count()
+QUICK = frozenset(
+    {
+        *("benchmarks", "config", "core", "datasets", "engine", "evaluators", "gating", "golden", "interop"),
+        *("parsing", "prompting", "report", "scoring", "sweeps"),
+    }
+)
+"""The folders of tests that `--quick` runs."""
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tables", metavar="FILE.md", help="write the tables of hostile outputs and attacks to a file")
+    parser.addoption("--quick", action="store_true", help="only fast tests of what most changes touch, in a minute")
     parser.addoption("--thorough", action="store_true", help="more examples, simulations and kills, and every variant")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--thorough"):
-        settings.load_profile("thorough")
+    for profile in ("quick", "thorough"):
+        if config.getoption(f"--{profile}"):
+            settings.load_profile(profile)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -64,10 +74,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the modules that take long, so that none of them is left at the end."""
-    if not config.getoption("--thorough"):
-        repeated = [item for item in items if item.get_closest_marker("thorough")]
-        config.hook.pytest_deselected(items=repeated)
-        items[:] = [item for item in items if item not in set(repeated)]
+    left_out = set() if config.getoption("--thorough") else {"thorough"}
+    if config.getoption("--quick"):
+        left_out |= {"slow", "browser", "local", "postgres"}
+        wanted = [item for item in items if item.path.relative_to(Path(__file__).parent).parts[0] in QUICK]
+    else:
+        wanted = list(items)
+    wanted = [item for item in wanted if not any(map(item.get_closest_marker, left_out))]
+    config.hook.pytest_deselected(items=list(set(items) - set(wanted)))
+    items[:] = wanted
     long = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in long)
 
