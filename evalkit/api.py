@@ -40,7 +40,7 @@ from evalkit.runs.records import decoder
 from evalkit.scoring import Scores, check_names, score_run
 from evalkit.scoring.metrics.biases import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
-from evalkit.scoring.verdicts.weighting import AGGREGATE
+from evalkit.scoring.verdicts.pairs import AGGREGATE
 from evalkit.store import open_store, shared_state
 from evalkit.tracking import dataset_fetchers, warm_up
 from evalkit.tracking.record import begin_recording

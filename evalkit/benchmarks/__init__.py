@@ -18,7 +18,7 @@ from evalkit.benchmarks.benchmark import (
 )
 from evalkit.benchmarks.scoring_rules import View, blend, mean, nothing, rates
 from evalkit.scoring.catalog import MetricSpec
-from evalkit.scoring.columns.cases import NONE
+from evalkit.scoring.columns import NONE
 
 __all__ = [
     "NONE",

@@ -8,7 +8,7 @@ from evalkit.benchmarks.benchmark import Benchmark, RowLocation, choice, row_by_
 from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, nothing, rates
 from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
-from evalkit.scoring.columns.cases import NONE
+from evalkit.scoring.columns import NONE
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric
 

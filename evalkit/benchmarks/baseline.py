@@ -14,10 +14,9 @@ from evalkit.benchmarks.benchmark import Source
 from evalkit.benchmarks.scoring_rules import View, slug
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.scoring.columns.cases import NONE
+from evalkit.scoring.columns import NONE
 from evalkit.scoring.stats.arrays import Bools, Floats
-from evalkit.scoring.verdicts.pairs import combine_samples, over_orders
-from evalkit.scoring.verdicts.weighting import pair_margins
+from evalkit.scoring.verdicts.pairs import combine_samples, over_orders, pair_margins
 from evalkit.types import Case
 
 Answers = dict[str, dict[str, tuple[str, Row]]]

@@ -19,7 +19,7 @@ from evalkit.datasets.named import ForeignError, Placed, files_in, first_row, ro
 from evalkit.errors import DatasetError
 from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.catalog.spec import BOTH, NO_INTERVAL, SCORES, Better
-from evalkit.scoring.columns.verdicts import VerdictColumns
+from evalkit.scoring.columns import VerdictColumns
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns
 from evalkit.types import Case, Metric

@@ -13,7 +13,7 @@ from evalkit.datasets.named import ForeignError, Placed, first_row, rows_of
 from evalkit.errors import DatasetError
 from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.catalog.spec import BOTH
-from evalkit.scoring.columns.cases import NONE, sign
+from evalkit.scoring.columns import NONE, sign
 from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.confusion import Confusion, kappa

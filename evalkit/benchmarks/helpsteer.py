@@ -24,8 +24,7 @@ from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.datasets.text import conversation_text
-from evalkit.scoring.columns.cases import NONE, TIE
-from evalkit.scoring.columns.verdicts import ScoreColumns
+from evalkit.scoring.columns import NONE, TIE, ScoreColumns
 from evalkit.scoring.metrics.correlation import pearson_r
 from evalkit.scoring.stats.arrays import Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally

@@ -21,7 +21,7 @@ from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, Reco
 from evalkit.benchmarks.scoring_rules import UNREAD, View, by_name, rates
 from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
-from evalkit.scoring.columns.cases import NONE, TIE
+from evalkit.scoring.columns import NONE, TIE
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric
 

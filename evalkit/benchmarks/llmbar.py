@@ -21,7 +21,7 @@ from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, blend, not
 from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.cases import NONE, TIE, A, B
+from evalkit.scoring.columns import NONE, TIE, A, B
 from evalkit.scoring.stats.arrays import Bools, Codes
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric

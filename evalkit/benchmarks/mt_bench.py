@@ -37,7 +37,7 @@ from evalkit.datasets.named import Placed
 from evalkit.errors import DatasetError
 from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.catalog.spec import PAIRS, SCORES
-from evalkit.scoring.columns.cases import CODES, NONE, TIE, A
+from evalkit.scoring.columns import CODES, NONE, TIE, A
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Annotation, Metric

@@ -12,7 +12,7 @@ from evalkit.benchmarks.benchmark import Benchmark, RowLocation, choice, row_by_
 from evalkit.benchmarks.scoring_rules import UNREAD, View
 from evalkit.core.annotations import choice_for
 from evalkit.datasets.formats import Row
-from evalkit.scoring.columns.cases import CODES, NONE
+from evalkit.scoring.columns import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.arrays import Codes, Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic

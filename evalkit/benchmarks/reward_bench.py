@@ -23,7 +23,7 @@ from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.scoring.catalog import MetricSpec
-from evalkit.scoring.columns.cases import NONE, TIE, A, B
+from evalkit.scoring.columns import NONE, TIE, A, B
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric

@@ -12,7 +12,7 @@ from evalkit.benchmarks.reward_bench import UNJUDGED, chosen_count, chosen_first
 from evalkit.benchmarks.scoring_rules import View, blend
 from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
-from evalkit.scoring.columns.cases import NONE, A
+from evalkit.scoring.columns import NONE, A
 from evalkit.scoring.stats.arrays import Bools
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.columns.cases import PairColumns, sign
-from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
+from evalkit.scoring.columns import PairColumns, ScoreColumns, VerdictColumns, sign
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide, group_mean
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally
-from evalkit.scoring.verdicts.pairs import combine_samples, over_orders
-from evalkit.scoring.verdicts.weighting import pair_margins
+from evalkit.scoring.verdicts.pairs import combine_samples, over_orders, pair_margins
 from evalkit.types import Case, Metric
 
 UNREAD = "no labeled pair has a readable verdict"

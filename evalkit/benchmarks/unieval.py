@@ -39,7 +39,7 @@ from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.scoring.catalog import MetricSpec
-from evalkit.scoring.columns.verdicts import ScoreColumns
+from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.stats.arrays import Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric

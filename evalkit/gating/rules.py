@@ -26,7 +26,6 @@ from evalkit.runs import remove_files, write_run, written_files
 from evalkit.runs.layout import files_of
 from evalkit.scoring.catalog import CATALOG, catalog_of
 from evalkit.scoring.catalog.availability import available_names, fits, is_available
-from evalkit.scoring.columns.cases import KINDS, READABLE
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.gate_rules import (
     Gate,
@@ -37,6 +36,7 @@ from evalkit.scoring.gate_rules import (
     lead_text,
     less_is_better,
 )
+from evalkit.scoring.judgments import KINDS, READABLE
 from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.tracking import find_run
 from evalkit.types import Case, Metric

@@ -34,7 +34,7 @@ from evalkit.report.diagnostics import (
 )
 from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
-from evalkit.scoring.verdicts.weighting import WEIGHED
+from evalkit.scoring.verdicts.pairs import WEIGHED
 from evalkit.types import Metric
 
 RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433

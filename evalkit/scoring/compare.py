@@ -15,7 +15,7 @@ from evalkit.core.scale import Scale
 from evalkit.core.spool import ReorderedSequence
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import TESTED
-from evalkit.scoring.columns.cases import CODES, NONE
+from evalkit.scoring.columns import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES, contradiction_statistics
 from evalkit.scoring.metrics.checklists import halo_statistic
 from evalkit.scoring.pipeline import score_without_intervals

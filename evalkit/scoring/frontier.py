@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evalkit.scoring.columns.cases import NONE, TIE
-from evalkit.scoring.columns.verdicts import VerdictColumns
+from evalkit.scoring.columns import NONE, TIE, VerdictColumns
 from evalkit.scoring.metrics.transitivity import groups, matrices, weak_violation
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, round_metric
 from evalkit.scoring.verdicts.pairs import at_threshold, useful_thresholds

@@ -12,7 +12,7 @@ import numpy as np
 from evalkit.config import ScoringConfig
 from evalkit.decision import BALANCED, KAPPA, USES, Decision, decide
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY
-from evalkit.scoring.columns.cases import NONE
+from evalkit.scoring.columns import NONE
 from evalkit.scoring.metrics.agreement import contradictions
 from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats import confusion

@@ -10,13 +10,13 @@ import numpy as np
 
 from evalkit.config import CHECKLIST, RunConfig
 from evalkit.decision import judges_of, metrics_of
+from evalkit.errors import ConfigError
 from evalkit.plugins import find_benchmark
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.columns.judgments import JudgmentColumns, read_judgments
-from evalkit.scoring.columns.verdicts import VerdictColumns
+from evalkit.scoring.columns import VerdictColumns, all_pairs
 from evalkit.scoring.frontier import FrontierPoint, frontier
-from evalkit.scoring.label_weights import given_weights, label_weights, weigh_labels
-from evalkit.scoring.labels_needed import labels_needed
+from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgments
+from evalkit.scoring.labels import given_weights, label_weights, labels_needed, weigh_labels
 from evalkit.scoring.metrics.agreement import panel_agreement
 from evalkit.scoring.metrics.biases import class_decision_statistics, item_decision_statistics
 from evalkit.scoring.metrics.checklists import checklist_statistics
@@ -34,9 +34,9 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.checklists import ChecklistVerdicts, ItemColumns, read_items, scored_judgments
 from evalkit.scoring.verdicts.classes import ClassVerdictObjects, class_verdicts
 from evalkit.scoring.verdicts.objects import verdict_objects
-from evalkit.scoring.verdicts.one_judge import resolve
+from evalkit.scoring.verdicts.pairs import aggregate_notes, resolve_pairs, settled, use_expectations
 from evalkit.scoring.verdicts.panel import Panel, check_names, metric_part, vote, winners_at
-from evalkit.scoring.verdicts.weighting import aggregate_notes, settled, use_expectations
+from evalkit.scoring.verdicts.pointwise import compare_scores, control_length, score_lists, score_responses
 from evalkit.types import Case, Judgment, Metric, Verdict
 
 
@@ -257,3 +257,41 @@ def prefix_judge(judge: str, found: Sequence[Statistic | Metric]) -> Iterator[St
     """Yield a judge's metrics with names `judge/<judge>/<metric>`."""
     for one in found:
         yield replace(one, name=f"judge/{metric_part(judge)}/{one.name}")
+
+
+def resolve(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns) -> VerdictColumns:
+    """Return the verdicts from one judge's judgments of single responses, pairs or lists.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        judgments: the judgments.
+
+    Raises:
+        ConfigError: if the judgments do not belong to the cases or lack what the settings require.
+    """
+    pairs = all_pairs(cases)
+    if by_score(config, judgments):
+        single = of_one_judge(cases, judgments, pairs.sizes, 1)
+        scored = control_length(config, cases, score_responses(config, cases, single))
+        return compare_scores(config, cases, single, scored, pairs)
+    asked, thirds = (of_one_judge(cases, judgments.select(third=third), pairs.sizes, 2) for third in (False, True))
+    found = resolve_pairs(config, cases, asked, pairs, thirds)
+    ranks = of_one_judge(cases, judgments, pairs.sizes, 1)
+    return replace(found, scores=score_lists(config, cases, ranks), ranks=ranks) if len(ranks) else found
+
+
+def by_score(config: RunConfig, judgments: JudgmentColumns) -> bool:
+    """Return whether single responses were judged; a third-party mode is identified by the units of its judgments.
+
+    Raises:
+        ConfigError: if some judgments are of single responses and others are not.
+    """
+    sizes = {len(unit) for unit in judgments.units} or {1 if config.mode.scores else 2}
+    if 0 in sizes or (1 in sizes and len(sizes) > 1):
+        raise ConfigError(
+            f"judgments of {' and '.join(map(str, sorted(sizes)))} responses cannot be scored together",
+            where=f"mode '{config.mode.name}'",
+            remedy="judge either single responses or pairs and lists",
+        )
+    return sizes == {1}

@@ -11,9 +11,9 @@ from evalkit.core.scale import Scale
 from evalkit.core.third_party import third_party_errors
 from evalkit.errors import PluginError
 from evalkit.plugins import find_benchmark
-from evalkit.scoring.columns.judgments import JudgmentColumns
-from evalkit.scoring.columns.verdicts import VerdictColumns
-from evalkit.scoring.label_weights import given_weights
+from evalkit.scoring.columns import VerdictColumns
+from evalkit.scoring.judgments import JudgmentColumns
+from evalkit.scoring.labels import given_weights
 from evalkit.scoring.metrics.agreement import (
     agreement_statistics,
     confusion_statistics,
@@ -70,7 +70,7 @@ from evalkit.scoring.metrics.transitivity import (
 )
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.verdicts.length_control import score_slopes
+from evalkit.scoring.verdicts.pointwise import score_slopes
 from evalkit.types import Case, Metric
 
 BY_RANKING = "one ranking has no cycles: only rankings of different orders, samples or responses can form one"

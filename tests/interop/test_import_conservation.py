@@ -19,7 +19,7 @@ from evalkit.interop import Options
 from evalkit.interop import import_judgments as brought
 from evalkit.interop.import_file import DISPUTED, DIVIDED
 from evalkit.interop.labeling import read_labels
-from evalkit.scoring.columns.cases import NONE, all_pairs
+from evalkit.scoring.columns import NONE, all_pairs
 from tests.support.import_layouts import HALLUQA, JUDGEBENCH, LLMBAR, QLORA, SHAPES
 
 SYSTEMS = ("alpha", "beta", "gamma")

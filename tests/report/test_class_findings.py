@@ -21,8 +21,8 @@ from evalkit.report.decisions import headline
 from evalkit.report.figures.curves import MOST, confusion
 from evalkit.report.figures.forest import main_figures
 from evalkit.report.findings import findings
-from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
-from evalkit.scoring.labels_needed import labels_needed
+from evalkit.scoring.judgments import ABSTAINED, MISSING, ClassColumns
+from evalkit.scoring.labels import labels_needed
 from evalkit.scoring.metrics.biases import class_decision_statistics
 from evalkit.scoring.metrics.classes import class_confusion, class_extras, class_statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure

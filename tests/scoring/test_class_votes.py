@@ -11,8 +11,7 @@ import pytest
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.classes import ABSTAINED, MISSING, SPLIT
-from evalkit.scoring.columns.judgments import read_judgments
+from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, read_judgments
 from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.verdicts.classes import class_verdicts, elect
 from evalkit.types import Case, Judgment, Metric, Response, Verdict, WeightedJudgment

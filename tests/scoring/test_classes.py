@@ -13,7 +13,7 @@ from sklearn import metrics as sk
 from statsmodels.stats.inter_rater import aggregate_raters, cohens_kappa, fleiss_kappa
 
 from evalkit.config import RunConfig
-from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
+from evalkit.scoring.judgments import ABSTAINED, MISSING, ClassColumns
 from evalkit.scoring.metrics.classes import class_confusion, class_extras, class_panel_agreement, class_statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evalkit.scoring import score_run
-from evalkit.scoring.columns.verdicts import ScoreColumns
+from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.metrics import correlation
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats.clusters import Clusters

@@ -12,7 +12,7 @@ from evalkit.errors import ConfigError, PluginError
 from evalkit.scoring import catalog, run_metrics, score_run
 from evalkit.scoring.catalog import CATALOG, MetricSpec, catalog_of
 from evalkit.scoring.catalog.availability import fits
-from evalkit.scoring.columns.cases import NONE, A, B, all_pairs
+from evalkit.scoring.columns import NONE, A, B, all_pairs
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.gate_rules import Gate, judge_lead, judge_metrics, lead_text
 from evalkit.scoring.leaderboard import Contender, clearly_cheaper, rank

@@ -10,7 +10,7 @@ from scipy import stats
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring import score_run
-from evalkit.scoring.columns.verdicts import ScoreColumns
+from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats import bootstrap, clusters
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, share_interval, wilson

@@ -10,7 +10,7 @@ import pytest
 from evalkit.core.annotations import INCLUSION, UNKNOWN
 from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
-from evalkit.scoring.label_weights import ONLY_LABELED, label_weights
+from evalkit.scoring.labels import ONLY_LABELED, label_weights
 from evalkit.types import Case, Judgment, Response
 
 PAIRS = {"swap": {"policy": "none"}, "mode": {"name": "pairwise"}}

@@ -12,8 +12,7 @@ from scipy.stats import rankdata
 
 from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
-from evalkit.scoring.columns.judgments import read_judgments
-from evalkit.scoring.columns.rankings import is_list, list_pairs, scores_of
+from evalkit.scoring.judgments import is_list, list_pairs, read_judgments, scores_of
 from evalkit.types import Case, Judgment, Ranking, Response
 
 CASE = Case("c", "q", tuple(Response(text, grade=grade) for text, grade in zip("abcd", (4, 3, 2, 1), strict=True)))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
 from evalkit.scoring import Scores, score_run
-from evalkit.scoring.columns.judgments import read_judgments
-from evalkit.scoring.verdicts.one_judge import resolve
+from evalkit.scoring.judgments import read_judgments
+from evalkit.scoring.pipeline import resolve
 from evalkit.types import Case, Judgment, Response, Verdict
 
 NAMES = ("x", "y", "z")

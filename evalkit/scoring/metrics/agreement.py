@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.columns.cases import CODES, NAMES, NONE, TIE, A, B
-from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
+from evalkit.scoring.columns import CODES, NAMES, NONE, TIE, A, B, PassColumns, VerdictColumns
 from evalkit.scoring.metrics.rates import reason_rate
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, weighted_sum

@@ -12,17 +12,15 @@ import numpy as np
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.core.scale import Scale
 from evalkit.decision import FEW, LEAN, ONE_ORDER, ORDER_AGREEMENT
-from evalkit.scoring.columns.cases import NONE, TIE, A, B, flat, sign, system_codes
-from evalkit.scoring.columns.classes import ClassColumns
-from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
+from evalkit.scoring.columns import NONE, TIE, A, B, PassColumns, VerdictColumns, flat, sign, system_codes
+from evalkit.scoring.judgments import ClassColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, ratio, weighted_sum
 from evalkit.scoring.stats.logistic import rate_at_zero, slope
 from evalkit.scoring.verdicts.checklists import MET, NOT_MET, ItemColumns
 from evalkit.scoring.verdicts.checklists import MISSING as NO_ANSWER
-from evalkit.scoring.verdicts.length_control import log_length
-from evalkit.scoring.verdicts.pairs import passes_of
-from evalkit.scoring.verdicts.weighting import pair_margins
+from evalkit.scoring.verdicts.pairs import pair_margins, passes_of
+from evalkit.scoring.verdicts.pointwise import log_length
 from evalkit.types import Case
 
 NO_VERDICT = "no pair has a verdict"

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.hashing import digest
-from evalkit.scoring.columns.cases import FORCED, TIE
-from evalkit.scoring.columns.verdicts import VerdictColumns
+from evalkit.scoring.columns import FORCED, TIE, VerdictColumns
 from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, share_interval
 from evalkit.scoring.stats.clusters import Clusters

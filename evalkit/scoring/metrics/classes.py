@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.columns.classes import ABSTAINED, MISSING, ClassColumns
+from evalkit.scoring.judgments import ABSTAINED, MISSING, ClassColumns
 from evalkit.scoring.metrics.agreement import vote_agreement
 from evalkit.scoring.metrics.calibration import StatedConfidence, brier_statistic, ece_statistic
 from evalkit.scoring.metrics.corrections import class_corrections

@@ -12,9 +12,8 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns.cases import TIE, A, B
-from evalkit.scoring.columns.classes import ClassColumns
-from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
+from evalkit.scoring.columns import TIE, A, B, ScoreColumns, VerdictColumns
+from evalkit.scoring.judgments import ClassColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, ratio
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
+from evalkit.scoring.columns import ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Bounds, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Columns, Statistic, Tally, ratio
 from evalkit.scoring.stats.bounded_intervals import Reach

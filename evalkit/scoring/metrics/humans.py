@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.annotations import annotation_grades, choices_in
-from evalkit.scoring.columns.cases import CODES, NONE, TIE, A, B, PairColumns, sign
-from evalkit.scoring.columns.classes import ClassColumns
-from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
+from evalkit.scoring.columns import CODES, NONE, TIE, A, B, PairColumns, ScoreColumns, VerdictColumns, sign
+from evalkit.scoring.judgments import ClassColumns
 from evalkit.scoring.metrics.correlation import moments, pearson_r
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of, undefined

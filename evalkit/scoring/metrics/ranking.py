@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
-from evalkit.scoring.columns.cases import TIE, A, B, flat, system_codes
-from evalkit.scoring.columns.verdicts import VerdictColumns
+from evalkit.scoring.columns import TIE, A, B, VerdictColumns, flat, system_codes
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Bounds, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, as_metric
 from evalkit.scoring.stats.clusters import Clusters

@@ -9,28 +9,28 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns.cases import (
+from evalkit.scoring.columns import (
     CANCELED,
     DISAGREEMENT,
     EQUAL,
     FORCED,
     JUDGED,
-    KINDS,
     NONE,
-    READABLE,
     SPLIT,
     THRESHOLD,
     TIE,
     A,
     B,
     PairColumns,
+    PassColumns,
+    ScoreColumns,
+    VerdictColumns,
     sign,
 )
-from evalkit.scoring.columns.judgments import JudgmentColumns
-from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictColumns
+from evalkit.scoring.judgments import KINDS, READABLE, JudgmentColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, share
-from evalkit.scoring.verdicts.weighting import OVERALL, WEIGHED, given_by, judges_asked, pair_margins, weigh
+from evalkit.scoring.verdicts.pairs import OVERALL, WEIGHED, given_by, judges_asked, pair_margins, weigh
 from evalkit.types import Metric
 
 NO_VERDICT = "no pair has a verdict"

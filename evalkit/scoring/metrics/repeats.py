@@ -13,16 +13,21 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns.cases import TIE
-from evalkit.scoring.columns.classes import MISSING, ClassColumns
-from evalkit.scoring.columns.judgments import JudgmentColumns, of_one_judge
-from evalkit.scoring.columns.verdicts import VerdictColumns
+from evalkit.scoring.columns import TIE, VerdictColumns
+from evalkit.scoring.judgments import MISSING, ClassColumns, JudgmentColumns, of_one_judge
 from evalkit.scoring.metrics.ranking import Games, by_value, standing
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide, round_metric, runs
 from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tally, ratio, undefined
 from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers
-from evalkit.scoring.verdicts.pairs import at_threshold, passes_of, useful_thresholds, winner_values
-from evalkit.scoring.verdicts.weighting import judgment_scores, judgment_values, pair_margins
+from evalkit.scoring.verdicts.pairs import (
+    at_threshold,
+    judgment_scores,
+    judgment_values,
+    pair_margins,
+    passes_of,
+    useful_thresholds,
+    winner_values,
+)
 from evalkit.types import Case
 
 SAMPLES_UNREAD = "no question has two readable samples"

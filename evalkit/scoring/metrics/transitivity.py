@@ -15,8 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from evalkit.scoring.columns.cases import NONE, TIE, A, B, PairColumns, sign
-from evalkit.scoring.columns.verdicts import PassColumns, VerdictColumns
+from evalkit.scoring.columns import NONE, TIE, A, B, PairColumns, PassColumns, VerdictColumns, sign
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, mean_of, ratio
 from evalkit.scoring.verdicts.pairs import by_criterion

@@ -16,11 +16,10 @@ from evalkit.core.annotations import annotation_classes
 from evalkit.core.classes import Classes
 from evalkit.core.spool import LazySequence
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.cases import ABSTENTION, JUDGED, REASONS
-from evalkit.scoring.columns.cases import MISSING as MISSING_REASON
-from evalkit.scoring.columns.cases import SPLIT as SPLIT_REASON
-from evalkit.scoring.columns.classes import ABSTAINED, MISSING, SPLIT, ClassColumns
-from evalkit.scoring.columns.judgments import JudgmentColumns, of_one_judge
+from evalkit.scoring.columns import ABSTENTION, JUDGED, REASONS
+from evalkit.scoring.columns import MISSING as MISSING_REASON
+from evalkit.scoring.columns import SPLIT as SPLIT_REASON
+from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, ClassColumns, JudgmentColumns, of_one_judge
 from evalkit.scoring.stats.arrays import FUZZ, Codes, Floats, Ints, group_mean, round_metric
 from evalkit.scoring.verdicts.panel import Panel
 from evalkit.types import Case, Verdict

@@ -9,9 +9,8 @@ from math import isnan
 import numpy as np
 
 from evalkit.core.spool import LazySequence, ReorderedSequence
-from evalkit.scoring.columns.cases import NAMES, NONE, REASONS
-from evalkit.scoring.columns.judgments import JudgmentColumns
-from evalkit.scoring.columns.verdicts import ScoreColumns, VerdictColumns
+from evalkit.scoring.columns import NAMES, NONE, REASONS, ScoreColumns, VerdictColumns
+from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import Codes, Floats, Ints, round_metric
 from evalkit.scoring.verdicts.pairs import by_criterion
 from evalkit.types import Case, Orders, Verdict

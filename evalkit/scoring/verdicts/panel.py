@@ -11,7 +11,7 @@ import numpy as np
 
 from evalkit.config import RunConfig, TieConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.cases import (
+from evalkit.scoring.columns import (
     CANCELED,
     DISAGREEMENT,
     FORCED,
@@ -23,10 +23,12 @@ from evalkit.scoring.columns.cases import (
     TIE,
     A,
     B,
+    PassColumns,
+    ScoreColumns,
+    VerdictColumns,
     sign,
 )
-from evalkit.scoring.columns.judgments import JudgmentColumns
-from evalkit.scoring.columns.verdicts import PassColumns, ScoreColumns, VerdictColumns
+from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats
 from evalkit.scoring.verdicts.pairs import apply_ties, at_threshold
 from evalkit.scoring.verdicts.pointwise import compare_scores

@@ -1,23 +1,252 @@
-"""Judgments as columns, read in one pass and sorted independently of the input order."""
+"""Judgments as columns, read in one pass and sorted independently of the input order.
+
+Rankings are decomposed into pairs and scores; classes are codes.
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import combinations
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.core.classes import Classes
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns.cases import IMPLIED, KINDS, RANKING, READABLE, STATED, kind_of
-from evalkit.scoring.columns.classes import ClassCodes
-from evalkit.scoring.columns.rankings import is_list, list_pairs, list_scores
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
-from evalkit.types import Case, Judgment, Unit
+from evalkit.scoring.stats.bootstrap import Tally
+from evalkit.types import Case, Judgment, Ranking, Unit
+
+KINDS = ("unparseable", "refused", "failed", "budget", "ok", "repaired")
+"""Kinds of answers; `budget` is a call that was not made because the budget was used up."""
+READABLE = KINDS.index("ok")
+"""The first kind that is readable."""
+
+
+STATED, RANKING, IMPLIED = range(3)
+"""Origins of a row of judgments: a judgment of a pair or response, a ranking, or an implication of a ranking."""
+
+
+def kind_of(judgment: Judgment) -> str:
+    """Return the reason why a judgment has no value, or its status if it has one."""
+    cut_off = judgment.status == "failed" and judgment.error_kind == "budget"
+    return "budget" if cut_off else judgment.status
+
+
+def is_list(judgment: Judgment) -> bool:
+    """Return whether a judgment is of more than two responses or is a ranking."""
+    return judgment.ranking is not None or len(judgment.unit) > 2
+
+
+def list_pairs(judgment: Judgment) -> list[Judgment]:
+    """Return a ranking as one judgment per pair of its unit, with the pair in the order shown.
+
+    The margin of a pair is the difference of its scores. Pairs with an omitted response are missing, and so are all
+    pairs of a ranking that could not be read.
+
+    Raises:
+        ConfigError: if the responses shown or ranked are not those of the unit.
+    """
+    _check(judgment)
+    place = {index: at for at, index in enumerate(judgment.shown)}
+    overall, by_criterion = _scores(judgment)
+    return [
+        replace(
+            judgment,
+            unit=(i, j),
+            shown=(i, j) if place[i] < place[j] else (j, i),
+            value=_margin(overall, i, j),
+            criteria=_without_missing({name: _margin(scores, i, j) for name, scores in by_criterion.items()}),
+            ranking=None,
+            rankings={},
+            weighted=None,
+        )
+        for i, j in combinations(judgment.unit, 2)
+    ]
+
+
+def list_scores(judgment: Judgment, sample: int) -> list[Judgment]:
+    """Return a ranking as one judgment per response of its unit, with its score, as sample `sample`.
+
+    Raises:
+        ConfigError: as `list_pairs`.
+    """
+    _check(judgment)
+    overall, by_criterion = _scores(judgment)
+    return [
+        replace(
+            judgment,
+            unit=(index,),
+            shown=(index,),
+            sample=sample,
+            value=overall.get(index),
+            criteria=_without_missing({name: scores.get(index) for name, scores in by_criterion.items()}),
+            ranking=None,
+            rankings={},
+            weighted=None,
+        )
+        for index in judgment.unit
+    ]
+
+
+def scores_of(ranking: Ranking | None) -> dict[int, float]:
+    """Return the score in [0, 1] of each ranked response: the share of the others that it beats.
+
+    A tie counts as half. This is Borda's count (Borda 1781, Mém. Acad. R. Sci. 657-665) divided by its maximum, where
+    tied responses share their mean rank. A ranking of fewer than two responses has no scores.
+    """
+    ranked = sum(len(group) for group in ranking or ())
+    if ranking is None or ranked < 2:
+        return {}
+    scores: dict[int, float] = {}
+    below = ranked
+    for group in ranking:
+        below -= len(group)
+        scores |= dict.fromkeys(group, (below + (len(group) - 1) / 2) / (ranked - 1))
+    return scores
+
+
+def _check(judgment: Judgment) -> None:
+    unit, where = judgment.unit, f"case '{judgment.case_id}'"
+    if tuple(sorted(judgment.shown)) != unit:
+        raise ConfigError(f"unit {list(unit)} was shown as {list(judgment.shown)}", where=where)
+    for ranking in (judgment.ranking or (), *judgment.rankings.values()):
+        ranked = [index for group in ranking for index in group]
+        if len(set(ranked)) < len(ranked) or not set(ranked) <= set(unit):
+            raise ConfigError(f"unit {list(unit)} was ranked as {[list(group) for group in ranking]}", where=where)
+
+
+def _scores(judgment: Judgment) -> tuple[dict[int, float], dict[str, dict[int, float]]]:
+    return scores_of(judgment.ranking), {name: scores_of(one) for name, one in judgment.rankings.items()}
+
+
+def _margin(scores: Mapping[int, float], i: int, j: int) -> float | None:
+    return scores[i] - scores[j] if i in scores and j in scores else None
+
+
+def _without_missing(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+MISSING: Final = -1
+"""The code of a missing answer, label or annotation."""
+ABSTAINED: Final = -2
+"""The code of an answer that declines to choose a class (`rubric.abstain`)."""
+SPLIT: Final = -3
+"""The code of a vote of samples or judges that no class won: there are answers, and they contradict each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassColumns:
+    """The class verdicts of one judge or a panel, one row for each response of each case, in case order.
+
+    Attributes:
+        names: the classes, in the order of the config.
+        ordered: whether the classes are ordered, lowest first.
+        positive: the index of the positive class; `None` if the config has none.
+        case: (n,) the index of each row's case.
+        index: (n,) the index of its response in the case.
+        cases: the number of cases.
+        verdicts: (n,) the class of the verdict, or MISSING, ABSTAINED or SPLIT.
+        labels: (n,) the class of the label, or MISSING.
+        annotators: by name, (n,) the class that the annotator gave, or MISSING.
+        probabilities: (n, classes) the probability of each class, summing to 1 in each row; NaN in rows without
+            probabilities. `None` if no row has them.
+        abstain: the name of the answer that declines to choose; `None` if the judge may not abstain.
+    """
+
+    names: tuple[str, ...]
+    ordered: bool
+    positive: int | None
+    case: Ints
+    index: Ints
+    cases: int
+    verdicts: Ints
+    labels: Ints
+    annotators: Mapping[str, Ints] = field(default_factory=dict)
+    probabilities: Floats | None = None
+    abstain: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.verdicts)
+
+    @property
+    def decided(self) -> Bools:
+        """Which rows have a class, neither missing nor abstained, (n,)."""
+        return np.asarray(self.verdicts >= 0)
+
+    @property
+    def missing(self) -> Bools:
+        """Which rows have no verdict, (n,)."""
+        return np.asarray(self.verdicts == MISSING)
+
+    @property
+    def abstained(self) -> Bools:
+        """Which rows have an abstention, (n,)."""
+        return np.asarray(self.verdicts == ABSTAINED)
+
+    @property
+    def split(self) -> Bools:
+        """Which rows have answers that contradict each other, (n,)."""
+        return np.asarray(self.verdicts == SPLIT)
+
+    @property
+    def undecided(self) -> Bools:
+        """Which rows have answers, but no class, (n,)."""
+        return self.abstained | self.split
+
+    @property
+    def labeled(self) -> Bools:
+        """Which rows have a label, (n,)."""
+        return np.asarray(self.labels >= 0)
+
+    @property
+    def tally(self) -> Tally:
+        """Sums over the rows of each case."""
+        return Tally(self.case, self.cases)
+
+
+class ClassCodes:
+    """Builds the columns `choice` and `chances` of judgments, in the order in which they are added."""
+
+    def __init__(self, classes: Classes) -> None:
+        self._classes = classes
+        self._codes: dict[str | None, int] = {name: index for index, name in enumerate(classes.names)}
+        self._codes |= {None: MISSING} | ({} if classes.abstain is None else {classes.abstain: ABSTAINED})
+        self._choice, self._chances = array("q"), array("d")
+
+    def add(self, judgment: Judgment) -> None:
+        """Add a judgment.
+
+        Raises:
+            ConfigError: if it has another kind of verdict, or a class that the rubric does not have.
+        """
+        name, where = judgment.class_name, f"case '{judgment.case_id}'"
+        if name not in self._codes:
+            known = ", ".join(self._classes.answers)
+            raise ConfigError(
+                f"it was judged '{name}', which is not among {known}", where=where, remedy="add the class"
+            )
+        if judgment.status in ("ok", "repaired") and name is None:
+            remedy = "set the rubric of the run, for example rubric=likert5"
+            raise ConfigError("it was not judged by class, and the rubric has classes", where=where, remedy=remedy)
+        self._choice.append(self._codes[name])
+        given = judgment.weighted.classes if judgment.weighted is not None else {}
+        chances = [given.get(one, 0.0 if given else np.nan) for one in self._classes.names]
+        total = sum(chances)
+        self._chances.extend(chance / total if total else np.nan for chance in chances)
+
+    def columns(self) -> dict[str, Ints | Floats]:
+        """Return both columns."""
+        return {
+            "choice": np.array(self._choice, dtype=np.int64),
+            "chances": np.array(self._chances).reshape(-1, len(self._classes)),
+        }
+
 
 NO_CLASSES = "set rubric.classes to the classes of the run"
 Shape: TypeAlias = tuple[Unit, Unit]

@@ -1,19 +1,128 @@
-"""Export a run's judgments in other projects' formats."""
+"""Export a run's judgments: as one table, which `evalkit import generic` can read, and in other projects' formats."""
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
+from evalkit.core.resources import optional
 from evalkit.errors import ConfigError
-from evalkit.interop.exporters.table import as_parquet, rows_of_run, table_as_csv
 from evalkit.interop.labeling import LabelSample, Task, argilla_records, label_studio_tasks, label_tasks
 from evalkit.results import RunResult
-from evalkit.types import Case, Judgment, Unit
+from evalkit.runs.records import as_csv
+from evalkit.types import Case, Judgment, Unit, Verdict
 
+_CLOSE = 1e-9
 Row = dict[str, Any]
+
+
+def rows_of_run(result: RunResult) -> list[Row]:
+    """Return a row for each judgment of responses or pairs, in order; all rows have the same columns."""
+    cases = {case.id: case for case in result.cases}
+    verdicts = {(verdict.case_id, verdict.unit): verdict for verdict in result.verdicts}
+    rows = [
+        _row(judgment, cases[judgment.case_id], verdicts.get((judgment.case_id, judgment.unit)))
+        for judgment in result.judgments
+    ]
+    columns = dict.fromkeys(column for row in rows for column in row)
+    return [{column: row.get(column) for column in columns} for row in rows]
+
+
+def _row(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
+    return {
+        "id": case.id,
+        "prompt": case.prompt,
+        "context": case.context,
+        "reference": case.reference,
+        **_responses(judgment, case),
+        "judge": judgment.judge,
+        "sample": judgment.sample,
+        "status": judgment.status,
+        **_said(judgment),
+        "confidence": judgment.confidence,
+        "error": judgment.error,
+        "text": judgment.completion.text if judgment.completion else None,
+        "verdict": verdict and (verdict.winner or verdict.class_name if verdict.score is None else verdict.score),
+        "verdict_reason": verdict and verdict.reason,
+        **_labels(judgment, case, verdict),
+    }
+
+
+def _responses(judgment: Judgment, case: Case) -> Row:
+    if len(judgment.unit) == 1:
+        (index,) = judgment.unit
+        return {"response": case.responses[index].text, "model": case.responses[index].model, "response_index": index}
+    if len(judgment.unit) > 2:
+        return {"unit": json.dumps(list(judgment.unit)), "shown": json.dumps(list(judgment.shown))}
+    first, second = (case.responses[index] for index in judgment.unit)
+    return {
+        "response_a": first.text,
+        "response_b": second.text,
+        "model_a": first.model,
+        "model_b": second.model,
+        "unit": json.dumps(list(judgment.unit)),
+        "order": "ab" if judgment.shown == judgment.unit else "ba",
+    }
+
+
+def _said(judgment: Judgment) -> Row:
+    if judgment.class_name is not None:
+        chances = judgment.weighted.classes if judgment.weighted is not None else {}
+        return {"class": judgment.class_name, **{f"probability.{name}": chance for name, chance in chances.items()}}
+    if len(judgment.unit) == 1:
+        return {f"score.{name}": value for name, value in judgment.criteria.items()}
+    if len(judgment.unit) > 2:
+        return {"ranking": json.dumps(judgment.ranking)}
+    margins = {f"margin.{name}": value for name, value in judgment.criteria.items()}
+    value = judgment.value
+    if value is None:
+        return {"winner": None, "margin": None, **margins}
+    winner = "A" if value > _CLOSE else "B" if value < -_CLOSE else "TIE"
+    return {"winner": winner, "margin": value, **margins}
+
+
+def _labels(judgment: Judgment, case: Case, verdict: Verdict | None) -> Row:
+    if len(judgment.unit) == 1:
+        (index,) = judgment.unit
+        given = {name: annotation_grades(said) or annotation_classes(said) for name, said in case.labels.items()}
+        response = case.responses[index]
+        label = response.grade if response.class_name is None else response.class_name
+        return {"label": label} | {f"label.{name}": values[index] for name, values in given.items() if values}
+    said = ((name, choice_for(label, judgment.unit)) for name, label in case.labels.items())
+    chosen = {name: choice for name, choice in said if choice is not None}
+    return {"label": verdict and verdict.label} | {f"label.{name}": choice for name, choice in chosen.items()}
+
+
+def table_as_csv(rows: list[Row], *, raw: bool = False) -> bytes:
+    """Return rows as CSV in UTF-8; unless `raw`, formulas are escaped."""
+    return as_csv(list(rows[0]) if rows else [], rows, raw=raw).encode("utf-8", "backslashreplace")
+
+
+def as_parquet(rows: list[Row]) -> bytes:
+    """Return rows as Parquet; a column that is not all numbers becomes text.
+
+    Raises:
+        ConfigError: If pyarrow is not installed.
+    """
+    arrow, parquet = (optional(name, "--to parquet") for name in ("pyarrow", "pyarrow.parquet"))
+    columns = {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else {})}
+    buffer = io.BytesIO()
+    parquet.write_table(arrow.table(columns), buffer)
+    return buffer.getvalue()
+
+
+def _column(values: list[Any]) -> list[Any]:
+    known = [value for value in values if value is not None]
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in known):
+        return values
+    # An unpaired surrogate cannot be encoded.
+    return [None if value is None else str(value).encode("utf-8", "replace").decode() for value in values]
+
+
 _PAIRS = "the run has no pairs"
 
 

@@ -1,1 +1,0 @@
-"""Cases and judgments as arrays: what everything above is computed from."""
