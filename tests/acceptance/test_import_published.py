@@ -125,24 +125,48 @@ UNIEVAL = {
 }
 
 
-@pytest.mark.parametrize("dimension", UNIEVAL)
-def test_unieval(imported, dimension):
-    found = imported("unieval", "unieval_topical_chat/topical_chat_result.json", "--dimension", dimension)
-    three = [found[f"agreement/{name}"] for name in ("pearson", "spearman", "kendall")]
-    assert [round(metric["value"], 6) for metric in three] == list(UNIEVAL[dimension])
-    assert {metric["n"] for metric in three} == {360}
+UNIEVAL_FILE = "unieval_topical_chat/topical_chat_result.json"
+COEFFICIENTS = ("pearson", "spearman", "kendall")
+AGREEMENT = [f"agreement/{kind}" for kind in COEFFICIENTS]
+PAPERS = {
+    "all-in-one": 0.7139351851851852,
+    "pinn": 0.8342145949288806,
+    "rice": 0.18568121693121692,
+    "semantic-self-consistency": 0.91,
+    "stay-on-topic-with-classifier-free-guidance": 0.48152958152958153,
+}
+COUNTS = {"prometheus": 320, "devai": 366}
+"""What the figures of a format are out of."""
+PUBLISHED: list[tuple[str, str, dict[str, float]]] = [
+    *(
+        ("unieval", f"{UNIEVAL_FILE} --dimension {name}", dict(zip(AGREEMENT, values, strict=True)))
+        for name, values in UNIEVAL.items()
+    ),
+    ("prometheus", "prometheus_vicuna/vicuna_eval.json", {"samples/unanimous": 199 / 320}),
+    *(
+        ("devai", f"devai/{system}", {"devai/agreement": value, "checklist/accuracy": value})
+        for system, value in {"MetaGPT": 0.9208, "GPT-Pilot": 0.8661, "OpenHands": 0.9016}.items()
+    ),
+    *(
+        ("paperbench", f"paperbench/{paper}.json.gz", {"paperbench/replication_score": score, "score/mean": score})
+        for paper, score in PAPERS.items()
+    ),
+]
+"""The format, the file with further words, and the published figures, as exact as they are printed."""
+EXACT = {"unieval": 5e-7, "devai": 5e-5}
 
 
-def test_unieval_by_the_benchmarks_own_names(imported):
-    found = imported("unieval", "unieval_topical_chat/topical_chat_result.json")
-    for dimension, published in UNIEVAL.items():
-        names = [f"topical_chat/{dimension}/{name}" for name in ("pearson", "spearman", "kendall")]
-        assert [round(found[name]["value"], 6) for name in names] == list(published)
-
-
-def test_prometheus_repeats(imported):
-    found = imported("prometheus", "prometheus_vicuna/vicuna_eval.json")
-    assert count(found["samples/unanimous"]) == (199, 320)
+@pytest.mark.parametrize(("layout", "words", "figures"), PUBLISHED)
+def test_published_figures(imported, layout, words, figures):
+    found = imported(layout, *words.split())
+    exact = pytest.approx(figures, abs=EXACT.get(layout, 1e-10), rel=0)
+    assert {metric: found[metric]["value"] for metric in figures} == exact
+    assert all(found[metric]["n"] == COUNTS.get(layout, found[metric]["n"]) for metric in figures)
+    if layout == "unieval":
+        assert {found[metric]["n"] for metric in figures} == {360}
+        every = {f"topical_chat/{name}/{kind}": value for name, values in UNIEVAL.items()
+                 for kind, value in zip(COEFFICIENTS, values, strict=True)}  # fmt: skip
+        assert {metric: found[metric]["value"] for metric in every} == pytest.approx(every, abs=5e-7)
 
 
 HALLUQA = {
@@ -171,30 +195,6 @@ def test_halluqa(imported, system, kind):
 def test_the_folder_of_an_evaluator_is_its_result(imported: Callable[..., Metrics]) -> None:
     folder = "llmbar/Natural/evaluators/GPT-4/Vanilla"
     assert imported("llmbar", folder) == imported("llmbar", f"{folder}/result.json")
-
-
-@pytest.mark.parametrize(("system", "agreement"), [("MetaGPT", 92.08), ("GPT-Pilot", 86.61), ("OpenHands", 90.16)])
-def test_devai(imported, system, agreement):
-    found = imported("devai", f"devai/{system}")
-    assert round(100 * found["devai/agreement"]["value"], 2) == agreement
-    assert found["devai/agreement"]["n"] == 366
-    assert found["devai/agreement"]["value"] == found["checklist/accuracy"]["value"]
-
-
-@pytest.mark.parametrize(
-    ("paper", "score"),
-    [
-        ("all-in-one", 0.7139351851851852),
-        ("pinn", 0.8342145949288806),
-        ("rice", 0.18568121693121692),
-        ("semantic-self-consistency", 0.91),
-        ("stay-on-topic-with-classifier-free-guidance", 0.48152958152958153),
-    ],
-)
-def test_paperbench(imported, paper, score):
-    found = imported("paperbench", f"paperbench/{paper}.json.gz")
-    assert found["paperbench/replication_score"]["value"] == pytest.approx(score, abs=1e-10)
-    assert found["score/mean"]["value"] == pytest.approx(score, abs=1e-10)
 
 
 @pytest.mark.parametrize("model", ["gemma-2b-it", "gpt-3.5-turbo-0125", "reka-flash-20240226"])

@@ -20,7 +20,7 @@ from evalkit.interop import import_judgments as brought
 from evalkit.interop.import_file import DISPUTED, DIVIDED
 from evalkit.interop.labeling import read_labels
 from evalkit.scoring.columns import NONE, all_pairs
-from tests.support.import_layouts import HALLUQA, JUDGEBENCH, LLMBAR, QLORA, SHAPES
+from tests.support.import_layouts import CASES, HALLUQA, JUDGEBENCH, LLMBAR, QLORA, SHAPES, WORDS
 
 SYSTEMS = ("alpha", "beta", "gamma")
 OA = "ratings-gpt4/oa/a-oa-generations-vs-b-oa-generations-gpt-4-reviewer-threeclass.jsonl"
@@ -323,9 +323,11 @@ def test_labels_that_are_not_taken_are_counted(write):
             {"completed_by": 9, "was_cancelled": True, "result": []},
         ],
     }
+    argilla["responses"]["better"].append({"value": None})
+    studio["annotations"].append({"completed_by": 6, "result": [{"value": {}}]})
     path = write("labels.jsonl", [*rows, argilla, studio])
     assert [label.annotator for label in read_labels(path, left_out)] == ["ann", "u", "7"]
-    assert sorted(left_out.values()) == [2, 2, 3]
+    assert sorted(left_out.values()) == [2, 3, 4]
 
 
 def _doubled(content: Any) -> Any:
@@ -347,7 +349,6 @@ SLOTS = {
     "inspect": lambda whole: len(whole["samples"]),
     "promptfoo": lambda whole: len(whole["results"]["results"]),
     "deepeval": lambda whole: len(whole["testCases"]),
-    **dict.fromkeys(("devai", "paperbench"), lambda whole: 1),  # one judgment has all items of a task
 }
 """How many verdicts a file holds, where that is not one for each row."""
 CHECKLISTS = ("devai", "paperbench")
@@ -356,18 +357,12 @@ EMPTIED = {"arena_hard": "games", "judgebench": "judgments", "prometheus": "gpt4
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "twice"),
-    [(name, twice) for name, twice in product(SHAPES, [False, True]) if not (twice and name in CHECKLISTS)],
-)
-def test_every_verdict_of_a_file_is_a_judgment(bring, write, name, twice):
+@pytest.mark.parametrize("name", [name for name in SHAPES if name not in CHECKLISTS])
+def test_every_verdict_of_a_file_is_a_judgment_also_if_it_is_there_twice(bring, write, name):
     file, content = SHAPES[name]
-    content = _doubled(content) if twice else content
-    words = ()
-    if name == "openai_batch":
-        cases = [{"id": f"q-{n}", "prompt": "Why?", "response_a": "because", "response_b": "no"} for n in (1, 2)]
-        write("cases.jsonl", cases)
-        words = ("dataset=file", "dataset.path=cases.jsonl", "output=bracket")
+    content = _doubled(content)
+    write("cases.jsonl", CASES)
+    words = WORDS.get(name, ())
     ran = bring(name, str(write(file, content)), *words)
     judgments = ran.rows("judgments.jsonl")
     assert len(judgments) == SLOTS.get(name, len)(content)

@@ -102,9 +102,24 @@ def test_every_format_has_a_shape():
     assert set(SHAPES) == set(formats()) - {"generic"} == set(SCORED)
 
 
+FIGURES = {
+    "alpaca_eval": "alpaca_eval/win_rate",
+    "mt_bench": "mt_bench/score/vicuna",
+    "arena_hard": "arena_hard/score",
+    "judgebench": "judgebench/net_vote_accuracy",
+    "llmbar": "llmbar/mean_accuracy",
+    "halluqa": "halluqa/non_hallucination_rate",
+    "reward_bench": "rewardbench/score",
+    "devai": "devai/requirements_met",
+    "paperbench": "paperbench/replication_score",
+    "wildbench": "wildbench/score",
+}
+"""A metric by the rule of the benchmark whose judgments a format has."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_file_becomes_a_run_that_can_be_scored_again(shape, name, capsys):
+def test_a_file_becomes_a_run_that_can_be_scored_again(shape, name):
     ran = shape(name)
     found = [
         (case, shown, value if isinstance(value, str) or name in ITEMS else pytest.approx(value))
@@ -114,7 +129,11 @@ def test_a_file_becomes_a_run_that_can_be_scored_again(shape, name, capsys):
     missing = sum(isinstance(value, str) for _, _, value in SCORED[name])
     counted = [ran.metrics[f"missing/{kind}"] for kind in ("unparseable", "failed", "refused")]
     assert sum(round(one["value"] * one["n"]) for one in counted) == missing
-    assert (ran.folder / "report.html").stat().st_size > 1000
+    if metric := FIGURES.get(name):
+        manifest = ran.json("manifest.json")
+        assert ran.metrics[metric]["value"] is not None
+        assert manifest["dataset"]["benchmark"]["name"] == metric.partition("/")[0]
+        assert any("license" in note for note in manifest["notes"])
     assert main(["score", str(ran.folder), "scoring.bootstrap=10"]) == 0
     assert ran.values == found
 
@@ -163,29 +182,6 @@ def test_imported_cases_are_those_of_the_data_set_so_that_runs_of_both_can_be_co
     ]
     if name != "llmbar":  # whose set the data set tells by the folder of the file itself
         assert [case.id for case in found] == [case.id for case in cases]
-
-
-BENCHMARKS = {
-    "alpaca_eval": "alpaca_eval/win_rate",
-    "mt_bench": "mt_bench/score/vicuna",
-    "arena_hard": "arena_hard/score",
-    "judgebench": "judgebench/net_vote_accuracy",
-    "llmbar": "llmbar/mean_accuracy",
-    "halluqa": "halluqa/non_hallucination_rate",
-    "reward_bench": "rewardbench/score",
-    "devai": "devai/requirements_met",
-    "paperbench": "paperbench/replication_score",
-    "wildbench": "wildbench/score",
-}
-
-
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_judgments_of_a_benchmark_are_scored_by_its_rule_too(shape, name):
-    ran = shape(name)
-    metric, manifest = BENCHMARKS[name], ran.json("manifest.json")
-    assert ran.metrics[metric]["value"] is not None
-    assert manifest["dataset"]["benchmark"]["name"] == metric.partition("/")[0]
-    assert any("license" in note for note in manifest["notes"])
 
 
 def test_unieval_scores_every_dimension_and_weighs_one(bring, write):
@@ -260,40 +256,13 @@ def test_texts_are_read_again_and_differences_listed(shape):
     assert not (shape("halluqa").folder / "differences.jsonl").exists()
 
 
-def test_the_report_says_where_judgments_come_from(shape):
-    ran = shape("llmbar")
-    assert ran.json("manifest.json")["imported"]["format"] == "llmbar"
-    page = (ran.folder / "report.html").read_text("utf-8")
-    path = ran.folder.parent / "GPT-4/Vanilla/result.json"
-    assert f"4 judgments from {path} (llmbar); no judge was called; 4 texts were parsed again, and 1 differ" in page
-    assert f"从 {path}（llmbar）导入 4 条判定；未调用裁判；重新读取 4 条文本" in page
-    assert "0 planned" not in page
-    assert "LLMBar: mean accuracy of the orders" in page
-    assert "LLMBar：两种顺序平均准确率" in page
-    batch = (shape("openai_batch").folder / "report.html").read_text("utf-8")
-    assert "4 judgments from" in batch
-    assert "texts were parsed again" not in batch
-
-
 def test_scores_are_read_again_too(shape):
     ran = shape("mt_bench")
     (difference,) = ran.rows("differences.jsonl")
     assert (difference["case_id"], difference["stored"], difference["read"]) == ("81 turn 2", "5", "6")
 
 
-def test_pairs_of_mt_bench(bring, write):
-    ran = bring("mt_bench", str(write("gpt-4_pair.jsonl", MT_PAIR)))
-    assert ran.values == [("82", [0, 1], 1.0), ("82", [1, 0], 0.0)]
-    (case,) = ran.rows("cases.jsonl")
-    assert case["prompt"] == "Why blue?"
-    assert [(one["model"], one["text"]) for one in case["responses"]] == [
-        ("vicuna", "Scattering."),
-        ("alpaca", "Paint."),
-    ]
-    assert ran.rows("differences.jsonl") == []
-
-
-def test_what_the_files_tell_of_the_cases(shape):
+def test_what_the_files_tell_of_the_cases(shape, bring, write):
     arena = shape("arena_hard")
     case = arena.rows("cases.jsonl")[0]
     assert (case["prompt"], [one["text"] for one in case["responses"]]) == ("Sort a list.", ["sorted(x)", "x.sort()"])
@@ -306,6 +275,9 @@ def test_what_the_files_tell_of_the_cases(shape):
     judgebench = shape("judgebench")
     assert {row["judge"] for row in judgebench.rows("judgments.jsonl")} == {"gpt-4o"}
     assert judgebench.metrics["agreement/accuracy_first_order"]["value"] == 0.5
+    pairs = bring("mt_bench", str(write("gpt-4_pair.jsonl", MT_PAIR)))
+    assert pairs.values == [("82", [0, 1], 1.0), ("82", [1, 0], 0.0)]
+    assert [one["text"] for one in pairs.rows("cases.jsonl")[0]["responses"]] == ["Scattering.", "Paint."]
     batch = shape("openai_batch")
     assert batch.rows("judgments.jsonl")[0]["completion"]["usage"] == {"prompt_tokens": 24, "completion_tokens": 8}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ import pytest
 from evalkit.benchmarks.judgment_files import load_object, rows_of
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.interop.import_file import complete_only, importer, to_cases
+from evalkit.interop.import_file import to_cases
 from evalkit.interop.importers.openai_batch import read_texts
 from evalkit.interop.labeling import read_labels
-from evalkit.types import Case, Judgment, Response
+from evalkit.types import Case, Response
 
 PAIR = {"id": "1", "prompt": "?", "response_a": "a", "response_b": "b"}
 
@@ -47,22 +46,6 @@ def test_only_complete_cases_are_kept(bring, write, rows: list[str | None], kept
         assert "cases omitted because not all their judgments could be read: 1 of 2" in ran.out
     else:
         assert "--complete: no case has all its judgments; omit it" in ran.err
-
-
-def test_complete_cases_have_only_readable_judgments() -> None:
-    cases = [Case(name, "?", (Response("a"),)) for name in "abc"]
-    judgments = [
-        Judgment(name, (0,), (0,), sample, "m", status, criteria={"quality": 3.0})
-        for name, sample, status in (("a", 0, "ok"), ("a", 1, "repaired"), ("b", 0, "ok"), ("b", 1, "refused"))
-    ]
-    found, kept = complete_only(cases, judgments)
-    assert [case.id for case in found] == ["a", "c"]
-    assert {one.case_id for one in kept} == {"a"}
-
-
-def test_an_unknown_importer_is_named() -> None:
-    with pytest.raises(ConfigError, match="evalkit import inspct: no such format; did you mean 'inspect'"):
-        importer("inspct")
 
 
 CASES = (Case("q", "?", (Response("a"), Response("b"))),)
@@ -121,13 +104,6 @@ def test_a_label_that_cannot_be_read_is_one_line(tmp_path: Path, row: dict[str, 
     with pytest.raises(DatasetError) as error:
         read_labels(path)
     assert what in str(error.value)
-
-
-def test_empty_labels_are_counted(tmp_path: Path) -> None:
-    path, tally = tmp_path / "labels.jsonl", Counter[str]()
-    path.write_text("".join(json.dumps(row) + "\n" for row in (ARGILLA, STUDIO)), "utf-8")
-    assert [label.annotator for label in read_labels(path, tally)] == ["u"]
-    assert sum(tally.values()) == 2
 
 
 def record(key: str, score: float, **more: Any) -> Record:
