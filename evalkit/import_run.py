@@ -83,36 +83,29 @@ def reread(evaluator: Evaluator, cases: Sequence[Case], judgments: Sequence[Judg
         cases: All cases.
         judgments: The judgments to reread.
     """
-    by_case: dict[str, list[int]] = {}
-    for index, judgment in enumerate(judgments):
-        if judgment.completion is not None:
-            by_case.setdefault(judgment.case_id, []).append(index)
-    again = list(judgments)
-    for case in cases:
-        requests: Mapping[tuple[Unit, Unit], JudgeRequest] = {}
-        for index in by_case.get(case.id, ()):
-            requests = requests or _requests(evaluator, case)
-            again[index] = _read(evaluator, requests, judgments[index])
+    by_id = {case.id: case for case in cases}
+    requests: dict[tuple[Unit, Unit], JudgeRequest] = {}
+    planned_for, again = None, []
+    for stored in judgments:
+        read: object = stored
+        if stored.completion is not None:
+            if stored.case_id != planned_for:  # requests of one case at a time
+                planned_for = stored.case_id
+                planned = evaluator.plan(by_id[planned_for])
+                requests = {(request.unit, request.shown): request for request in planned}
+            request = requests.get((stored.unit, stored.shown))
+            if request is None:
+                what = f"responses {list(stored.unit)} are not judged in this mode"
+                raise DatasetError(what, where=f"case '{stored.case_id}'")
+            request = replace(request, judge=stored.judge, sample=stored.sample, turn=1)
+            read = evaluator.read(request, stored.completion)
+        if not isinstance(read, Judgment):  # There is no retry: an unreadable text is unparseable.
+            lost = "it would be retried"
+            read = replace(stored, status="unparseable", value=None, criteria={}, class_name=None, error=lost)
+        elif read is not stored and read.status == "repaired" and read.read_by != "repaired":
+            read = replace(read, status="ok")
+        again.append(read)
     return again
-
-
-def _requests(evaluator: Evaluator, case: Case) -> dict[tuple[Unit, Unit], JudgeRequest]:
-    return {(request.unit, request.shown): request for request in evaluator.plan(case)}
-
-
-def _read(evaluator: Evaluator, requests: Mapping[tuple[Unit, Unit], JudgeRequest], stored: Judgment) -> Judgment:
-    request, completion = requests.get((stored.unit, stored.shown)), stored.completion
-    if request is None or completion is None:
-        raise DatasetError(
-            f"responses {list(stored.unit)} are not judged in this mode", where=f"case '{stored.case_id}'"
-        )
-    # There is no retry: an unreadable text is unparseable.
-    found = evaluator.read(replace(request, judge=stored.judge, sample=stored.sample, turn=1), completion)
-    if not isinstance(found, Judgment):
-        return replace(
-            stored, status="unparseable", value=None, criteria={}, class_name=None, error="it would be retried"
-        )
-    return replace(found, status="ok") if found.status == "repaired" and found.read_by != "repaired" else found
 
 
 def differences(stored: Sequence[Judgment], read: Sequence[Judgment]) -> Iterator[Difference]:

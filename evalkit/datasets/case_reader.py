@@ -136,10 +136,7 @@ class CaseReader:
         metadata = {column: row[column] for column in layout.metadata}
         people: dict[str, Annotation] = {}
         if self._said or "labels" in present or layout.shape == "responses":
-            people = self._people(row, layout, responses, metadata, place)
-            label, responses = self._joined_label(row, label, responses, place)
-            if people and label is None and not any(map(is_labeled, responses)):
-                label, responses = self._agreed(people, responses, place)
+            people, label, responses = self._annotated(row, layout, label, responses, metadata, place)
         for join in self._joins:
             join.count(row, place)
         if (prompt := get["prompt"](row)) is ABSENT:
@@ -161,7 +158,7 @@ class CaseReader:
         value = layout.get["checklist"](row)
         if value is ABSENT and self.columns.is_mapped("checklist"):
             value = self.columns.need(row, "checklist", place)
-        if isinstance(value, str) and value.lstrip().startswith("["):
+        if isinstance(value, str):
             value = plain(_parsed(value, "checklist", place))
 
         def unused(key: str) -> None:
@@ -181,7 +178,7 @@ class CaseReader:
         todo = [self.columns.layout(row).get["checklist"](row)]
         while todo:
             value = todo.pop()
-            if isinstance(value, str) and "NaN" in value and value.lstrip().startswith("["):
+            if isinstance(value, str) and "NaN" in value:
                 value = _parsed(value, "checklist", place)
             elif callable(listed := getattr(value, "tolist", None)):
                 value = listed()
@@ -193,39 +190,34 @@ class CaseReader:
             elif isinstance(value, list | tuple):
                 todo += value
 
-    def _people(
-        self, row: Row, layout: Layout, responses: tuple[Response, ...], metadata: dict[str, Any], place: str
-    ) -> dict[str, Annotation]:
-        value = layout.get["labels"](row)
-        people: dict[str, Annotation] = {}
+    def _annotated(
+        self,
+        row: Row,
+        layout: Layout,
+        label: Winner | None,
+        responses: tuple[Response, ...],
+        metadata: dict[str, Any],
+        place: str,
+    ) -> tuple[dict[str, Annotation], Winner | None, tuple[Response, ...]]:
+        """Return annotators' labels, and the case's label or grades: its own, those of a join, or the consensus."""
+        value, people = layout.get["labels"](row), dict[str, Annotation]()
         if value not in (ABSENT, None) and (self.columns.is_mapped("labels") or holds_people(value)):
             people = read_people(value, self._labels, len(responses), place)
             metadata.pop(self.columns.column("labels"), None)
         if layout.shape == "responses":
             people |= response_annotations(layout.get["responses"](row), self._labels, place)
         for name in self._said:
-            people |= model_annotations({k: v for k, v in row[name].items() if k}, self._labels, responses, place)
-        return people
-
-    def _joined_label(
-        self, row: Row, label: Winner | None, responses: tuple[Response, ...], place: str
-    ) -> tuple[Winner | None, tuple[Response, ...]]:
-        """Return the label or grades of a case from a join without annotators."""
-        for name in self._said:
-            if "" not in row[name]:
-                continue
-            said = row[name][""]
-            value = [said.get(response.model) for response in responses] if isinstance(said, dict) else said
-            label, responses = self._labels.attach(value, responses, place)
-        return label, responses
-
-    def _agreed(
-        self, people: dict[str, Annotation], responses: tuple[Response, ...], place: str
-    ) -> tuple[Winner | None, tuple[Response, ...]]:
-        label, graded = consensus(people, responses)
-        known = label is not None or any(map(is_labeled, graded))
-        self.tally.add(CONSENSUS if known else SPLIT, place)
-        return label, tuple(graded)
+            joined = row[name]
+            people |= model_annotations({k: v for k, v in joined.items() if k}, self._labels, responses, place)
+            if "" in joined:
+                own = joined[""]
+                value = [own.get(response.model) for response in responses] if isinstance(own, dict) else own
+                label, responses = self._labels.attach(value, responses, place)
+        if people and label is None and not any(map(is_labeled, responses)):
+            label, graded = consensus(people, responses)
+            responses = tuple(graded)
+            self.tally.add(CONSENSUS if label is not None or any(map(is_labeled, graded)) else SPLIT, place)
+        return people, label, responses
 
     def _responses(self, row: Row, layout: Layout, place: str) -> tuple[Response, ...]:
         if layout.shape == "responses":
@@ -248,8 +240,7 @@ class CaseReader:
         )
 
     def _listed(self, value: Any, place: str) -> tuple[Response, ...]:
-        if isinstance(value, str) and value.lstrip().startswith("["):
-            value = _parsed(value, "responses", place)
+        value = _parsed(value, "responses", place)
         if not isinstance(value, list):
             raise DatasetError(
                 "responses is not a list", where=place, remedy="write a list of texts or of {model, text}"
@@ -285,8 +276,11 @@ class CaseReader:
             self.tally.add(SAME, place)
 
 
-def _parsed(text: str, field: str, place: str) -> Any:
+def _parsed(value: Any, field: str, place: str) -> Any:
+    """Return the list in a cell of a table, as JSON; other values as they are."""
+    if not isinstance(value, str) or not value.lstrip().startswith("["):
+        return value
     try:
-        return json.loads(text)
+        return json.loads(value)
     except (ValueError, RecursionError):
         raise DatasetError(f"{field} is not a JSON list", where=place, remedy="fix the JSON") from None
