@@ -29,13 +29,7 @@ from evalkit.scoring.metrics.biases import (
     self_statistics,
 )
 from evalkit.scoring.metrics.calibration import calibration_statistics, recalibration
-from evalkit.scoring.metrics.corrections import (
-    corrected_details,
-    corrected_statistics,
-    pair_targets,
-    score_target,
-    weigh_targets,
-)
+from evalkit.scoring.metrics.corrections import mean_corrections
 from evalkit.scoring.metrics.correlation import correlation_statistics, scale_statistics, within_statistics
 from evalkit.scoring.metrics.humans import (
     annotator_results,
@@ -219,12 +213,8 @@ def _ranking(
 
 
 def _corrected(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> ExtraResults:
-    scored = verdicts.scores if verdicts.passes is None else None
-    targets = pair_targets(verdicts, len(cases)) if scored is None else [score_target(scored, len(cases))]
-    targets = weigh_targets(targets, given_weights(cases))
-    return ExtraResults(
-        corrected_statistics(config, targets), {"corrected": corrected_details(config, targets, clusters)}
-    )
+    found, table = mean_corrections(config, verdicts, len(cases), clusters, given_weights(cases))
+    return ExtraResults(found, {"corrected": table})
 
 
 def _variance(

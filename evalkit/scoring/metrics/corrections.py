@@ -12,7 +12,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns import TIE, A, B, ScoreColumns, VerdictColumns
+from evalkit.scoring.columns import TIE, A, B, VerdictColumns
 from evalkit.scoring.judgments import ClassColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, ratio
@@ -99,56 +99,66 @@ class Target:
         return int((np.isnan(self.judged) & np.isfinite(self.labels)).sum())
 
 
-def pair_targets(verdicts: VerdictColumns, cases: int) -> list[Target]:
-    """Return the rates of A, B and TIE to correct."""
-    names = {"win_rate/a": A, "win_rate/b": B, "tie_rate": TIE}
-    return [
-        Target(
-            f"corrected/{name}",
-            name,
-            verdicts.pairs.case,
-            np.where(verdicts.present, verdicts.winner == code, np.nan),
-            np.where(verdicts.labeled, verdicts.pairs.label == code, np.nan),
-            cases,
-            proportion=True,
-        )
-        for name, code in names.items()
-    ]
-
-
-def score_target(scored: ScoreColumns, cases: int) -> Target:
-    """Return the mean score to correct; the result is in units of the annotators' grades."""
-    return Target("corrected/score_mean", "score/mean", scored.case, scored.raw, scored.grade, cases, proportion=False)
-
-
 def weigh_targets(targets: Sequence[Target], weights: Floats | None) -> list[Target]:
     """Return targets whose labels have the weights of their cases, (cases,), if there are weights."""
     return [target if weights is None else replace(target, weights=weights[target.case]) for target in targets]
 
 
-def corrected_statistics(config: RunConfig, targets: Sequence[Target]) -> list[Statistic]:
-    """Return each target corrected by prediction-powered inference, and two-level targets also by Rogan and Gladen."""
-    found = [prediction_powered(target, share_targets(targets)) for target in targets]
-    if all(target.proportion for target in targets):
-        return [*found, *(rogan_gladen(target) for target in targets if target.of != "tie_rate")]
-    scale = Scale.of(config.rubric)
-    found = [replace(statistic, limits=(scale.min, scale.max)) for statistic in found]
-    if len(scale) != 2:
-        return found
-    # The rate of the upper of two levels; grades must be on the judge's scale.
-    for target in targets:
-        judged, labels = (
-            np.where(np.isnan(values), np.nan, values > (scale.min + scale.max) / 2)
-            for values in (target.judged, target.labels)
-        )
-        binary = replace(target, name="corrected/rogan_gladen", judged=judged, labels=labels, proportion=True)
-        found.append(rogan_gladen(binary))
-    return found
+def mean_corrections(
+    config: RunConfig, verdicts: VerdictColumns, cases: int, clusters: Clusters, weights: Floats | None
+) -> tuple[list[Statistic], dict[str, Any]]:
+    """Return the rates of A, B and TIE, or the mean score in units of the annotators' grades, corrected by labels.
 
+    All are corrected by prediction-powered inference, and those of two levels also by Rogan and Gladen.
 
-def share_targets(targets: Sequence[Target]) -> Sequence[Target]:
-    """Return the targets if their true values sum to 1, because every row belongs to one of them, otherwise nothing."""
-    return targets if len(targets) > 1 and all(target.proportion for target in targets) else ()
+    Args:
+        config: the run's config.
+        verdicts: the verdicts.
+        cases: the number of cases.
+        clusters: the clusters of the cases.
+        weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
+
+    Returns:
+        The statistics, and the content of corrected.json: the three means of each target, and interval widths for more
+        labels.
+    """
+    pairs, scored, scale = verdicts.pairs, verdicts.scores if verdicts.passes is None else None, Scale.of(config.rubric)
+    shares: list[Target] = []
+    if scored is None:
+        rates = {"win_rate/a": A, "win_rate/b": B, "tie_rate": TIE}
+        every = [
+            Target(
+                f"corrected/{name}",
+                name,
+                pairs.case,
+                np.where(verdicts.present, verdicts.winner == code, np.nan),
+                np.where(verdicts.labeled, pairs.label == code, np.nan),
+                cases,
+                proportion=True,
+            )
+            for name, code in rates.items()
+        ]
+        targets = shares = weigh_targets(every, weights)
+        two_level = targets[:2]
+    else:
+        names = "corrected/score_mean", "score/mean"
+        target = Target(*names, scored.case, scored.raw, scored.grade, cases, proportion=False)
+        targets, two_level = weigh_targets([target], weights), []
+        if len(scale) == 2:  # the rate of the upper level; grades must be on the judge's scale
+            judged, labels = (
+                np.where(np.isnan(values), np.nan, values > (scale.min + scale.max) / 2)
+                for values in (target.judged, target.labels)
+            )
+            name = "corrected/rogan_gladen"
+            two_level = [replace(targets[0], name=name, judged=judged, labels=labels, proportion=True)]
+    limits = None if scored is None else (scale.min, scale.max)
+    details = {
+        "confidence": config.scoring.confidence,
+        "targets": [label_plan(target, shares, config.scoring.confidence, clusters) for target in targets],
+        "notes": [LEVELS] if scored is None or len(scale) > 2 else [],
+    }
+    found = [replace(prediction_powered(target, shares), limits=limits) for target in targets]
+    return [*found, *map(rogan_gladen, two_level)], details
 
 
 def prediction_powered(target: Target, shares: Sequence[Target] = ()) -> Statistic:
@@ -258,19 +268,6 @@ def _corrected_rate(totals: Floats) -> Floats:
     sensitivity, false = ratio(2, 3, totals), ratio(4, 5, totals)
     youden = sensitivity - false
     return np.clip(divide(ratio(0, 1, totals) - false, np.where(youden > 1e-9, youden, 0.0)), 0.0, 1.0)
-
-
-def corrected_details(config: RunConfig, targets: Sequence[Target], clusters: Clusters) -> dict[str, Any]:
-    """Return the content of corrected.json: the three means of each target, and interval widths for more labels."""
-    scored = not all(target.proportion for target in targets)
-    levels = len(Scale.of(config.rubric)) if scored else 3
-    return {
-        "confidence": config.scoring.confidence,
-        "targets": [
-            label_plan(target, share_targets(targets), config.scoring.confidence, clusters) for target in targets
-        ],
-        "notes": [LEVELS] if levels > 2 else [],
-    }
 
 
 def label_plan(target: Target, shares: Sequence[Target], confidence: float, clusters: Clusters) -> dict[str, Any]:
