@@ -157,6 +157,8 @@ class ClassColumns:
         probabilities: (n, classes) the probability of each class, summing to 1 in each row; NaN in rows without
             probabilities. `None` if no row has them.
         abstain: the name of the answer that declines to choose; `None` if the judge may not abstain.
+        judge: the name of the judge or the panel.
+        votes: (n,) the verdicts of each judge of a panel, by name.
     """
 
     names: tuple[str, ...]
@@ -170,6 +172,8 @@ class ClassColumns:
     annotators: Mapping[str, Ints] = field(default_factory=dict)
     probabilities: Floats | None = None
     abstain: str | None = None
+    judge: str = ""
+    votes: Mapping[str, Ints] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.verdicts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,13 +31,13 @@ from evalkit.scoring.metrics.repeats import class_sample_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.verdicts.checklists import ChecklistVerdicts, ItemColumns, read_items, scored_judgments
-from evalkit.scoring.verdicts.classes import ClassVerdictObjects, class_verdicts
-from evalkit.scoring.verdicts.objects import verdict_objects
+from evalkit.scoring.verdicts.checklists import ItemColumns, read_items, scored_judgments
+from evalkit.scoring.verdicts.classes import class_verdicts
+from evalkit.scoring.verdicts.objects import class_verdict_objects, verdict_objects
 from evalkit.scoring.verdicts.pairs import aggregate_notes, resolve_pairs, settled, use_expectations
 from evalkit.scoring.verdicts.panel import Panel, check_names, metric_part, vote, winners_at
 from evalkit.scoring.verdicts.pointwise import compare_scores, control_length, score_lists, score_responses
-from evalkit.types import Case, Judgment, Metric, Verdict
+from evalkit.types import Case, ItemVerdict, Judgment, Metric, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,13 @@ def score_without_intervals(
         ConfigError: as `score_run`.
     """
     clusters = clusters or Clusters.of(config, cases)
-    score = _score_checklists if config.mode.name == CHECKLIST else _score_judgments
-    scored, chosen = score(config, cases, judgments, clusters), label_weights(cases)
+    if config.mode.name == CHECKLIST:
+        scored = _score_checklists(config, cases, judgments, clusters)
+    elif (classes := config.rubric.named_classes) is not None:
+        scored = _score_classes(config, cases, read_judgments(cases, judgments, [*config.weights()], classes), clusters)
+    else:
+        scored = _score_units(config, cases, judgments, clusters)
+    chosen = label_weights(cases)
     return scored if chosen is None else replace(scored, found=[*weigh_labels(scored.found, chosen)])
 
 
@@ -120,7 +125,7 @@ def _score_checklists(
     items, each = read_items(cases, judgments, config.scoring.checklist)
     # Samples are combined by item, so a response has one score.
     plain = config.model_copy(update={"mode": config.mode.model_copy(update={"samples": 1})})
-    scored = _score_judgments(plain, cases, [*scored_judgments(cases, each)], clusters)
+    scored = _score_units(plain, cases, scored_judgments(cases, each), clusters, items.verdicts)
     asked = read_judgments(cases, judgments, ())
     own = [*_of_checklists(config, items, asked), *cost_statistics(asked, len(cases))]
     if config.dataset.benchmark is not None:
@@ -131,7 +136,7 @@ def _score_checklists(
             own += prefix_judge(name, _of_checklists(config, one, asked.select(name)))
     known = {one.name for one in own}
     kept = [one for one in scored.found if one.name not in known and not one.name.endswith("score/distinct")]
-    return replace(scored, found=[*own, *kept], verdicts=ChecklistVerdicts(scored.verdicts, cases, items))
+    return replace(scored, found=[*own, *kept])
 
 
 def _of_checklists(config: RunConfig, items: ItemColumns, asked: JudgmentColumns) -> list[Statistic | Metric]:
@@ -139,104 +144,80 @@ def _of_checklists(config: RunConfig, items: ItemColumns, asked: JudgmentColumns
     return [*agreement, *missing_statistics(asked, items.cases)]
 
 
-def _score_judgments(
-    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters
+def _score_units(
+    config: RunConfig,
+    cases: Sequence[Case],
+    given: Iterable[Judgment],
+    clusters: Clusters,
+    items: Sequence[tuple[ItemVerdict, ...]] = (),
 ) -> ScoredRun:
-    classes = config.rubric.named_classes
-    columns = use_expectations(config, read_judgments(cases, judgments, tuple(config.weights()), classes))
-    if classes is not None:
-        return _score_classes(config, cases, columns, clusters)
-    notes = aggregate_notes(config, columns)
-    config = settled(config, columns)
-    judged = set(columns.by)
-    if judged and max(len(judged), len(config.judge.members)) > 1:
-        return replace(_score_panel(config, cases, columns, judged, clusters), notes=notes)
-    verdicts = resolve(config, cases, columns)
-    more = extra_results(config, cases, verdicts, columns, clusters)
-    found = [*statistics(config, cases, verdicts, columns), *more.metrics, *cost_statistics(columns, len(cases))]
-    points = frontier(verdicts, config.tie.min_confidence)
-    objects = verdict_objects(cases, verdicts, how=config.scoring.combine)
-    return ScoredRun(objects, found, points, more.details, clusters, notes)
-
-
-def _score_panel(
-    config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, judged: Set[str], clusters: Clusters
-) -> ScoredRun:
-    """Score each judge separately, and the panel by their votes."""
-    given, names = _judges(config, judged)
-    by_judge = {name: judgments.select(name) for name in names}
-    each = {name: resolve(config, cases, by_judge[name]) for name in names}
-    panel = Panel.of(config, given, names)
-    verdicts = vote(panel, config, cases, judgments, list(each.values()))
-    more = extra_results(config, cases, verdicts, judgments, clusters)
+    """Score pairs, responses or lists: each judge, and the panel by their votes if there are several."""
+    judgments = use_expectations(config, read_judgments(cases, given, [*config.weights()]))
+    notes = aggregate_notes(config, judgments)
+    config = settled(config, judgments)
+    panel = _panel(config, judgments)
+    by_judge = {} if panel is None else {name: judgments.select(name) for name in panel.names}
+    each = {name: resolve(config, cases, own) for name, own in by_judge.items()}
+    judges = list(each.values())
+    verdicts = resolve(config, cases, judgments) if panel is None else vote(panel, config, cases, judgments, judges)
+    more, details = extra_results(config, cases, verdicts, judgments, clusters)
     found = [
         *statistics(config, cases, verdicts, judgments),
-        *panel_agreement(verdicts, list(each.values()), len(cases)),
-        *more.metrics,
+        *(panel_agreement(verdicts, judges, len(cases)) if judges else ()),
+        *more,
+        *cost_statistics(judgments, len(cases)),
     ]
-    found += cost_statistics(judgments, len(cases))
     for name, one in each.items():
         found += prefix_judge(name, statistics(config, cases, one, by_judge[name]))
-    return ScoredRun(
-        verdict_objects(cases, verdicts, each),
-        found,
-        _panel_frontier(panel, config, verdicts, list(each.values())),
-        more.details,
-        clusters,
-    )
+    winners = None if panel is None else winners_at(panel, config, judges)
+    margins = None if winners is None else np.concatenate([one.margin for one in judges])
+    points = frontier(verdicts, config.tie.min_confidence, winners, margins)
+    objects = verdict_objects(cases, verdicts, each, "mean" if judges else config.scoring.combine, items)
+    return ScoredRun(objects, found, points, details, clusters, notes)
 
 
-def _judges(config: RunConfig, judged: Set[str]) -> tuple[list[str], list[str]]:
-    """Return the judges that were to judge, and those that judged, both in the order of the config.
+def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:
+    """Return the judges that judged, out of those that were to judge, in the order of the config; `None` for one.
 
     Raises:
         ConfigError: if metrics of two judges would have the same names.
     """
-    members = [member.label for member in config.judge.members]
+    judged, members = set(judgments.by), [member.label for member in config.judge.members]
     given = members if judged <= set(members) else sorted(judged)
     names = [name for name in given if name in judged]
     check_names(names)
-    return given, names
+    return Panel.of(config, given, names) if names and max(len(names), len(members)) > 1 else None
 
 
 def _score_classes(
     config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, clusters: Clusters
 ) -> ScoredRun:
     """Score a run whose judges choose classes: each judge, and the panel if there are several."""
-    given, names = _judges(config, set(judgments.by))
-    verdicts, each = class_verdicts(config, cases, judgments, names, given)
-    more, details = class_extras(config, verdicts.columns, clusters, given_weights(cases))
-    panel = class_panel_agreement(verdicts.columns, [one.columns for one in each.values()]) if each else []
+    judgments = use_expectations(config, judgments)
+    verdicts, each = class_verdicts(config, cases, judgments, _panel(config, judgments))
+    more, details = class_extras(config, verdicts, clusters, given_weights(cases))
+    votes = class_panel_agreement(verdicts, list(each.values())) if each else []
     repeated = config.mode.samples > 1
     if repeated and not each:
-        panel += class_sample_statistics(verdicts.columns, judgments)
+        votes += class_sample_statistics(verdicts, judgments)
     if repeated or each:
-        panel.append(split_class_rate(verdicts.columns))
+        votes.append(split_class_rate(verdicts))
     found: list[Statistic | Metric] = [
-        *class_statistics(verdicts.columns),
-        *class_decision_statistics(verdicts.columns),
+        *class_statistics(verdicts),
+        *class_decision_statistics(verdicts),
         *missing_statistics(judgments, len(cases)),
         *weight_statistics(config, judgments, len(cases)),
-        *panel,
+        *votes,
         *more,
         *cost_statistics(judgments, len(cases)),
     ]
     for name, one in each.items():
         asked = judgments.select(name)
-        decided = class_decision_statistics(one.columns)
-        own = [*class_statistics(one.columns), *decided, *missing_statistics(asked, len(cases))]
+        own = [*class_statistics(one), *class_decision_statistics(one), *missing_statistics(asked, len(cases))]
         if repeated:
-            own += [*class_sample_statistics(one.columns, asked), split_class_rate(one.columns)]
+            own += [*class_sample_statistics(one, asked), split_class_rate(one)]
         found += prefix_judge(name, own)
-    return ScoredRun(ClassVerdictObjects(cases, verdicts), found, (), details, clusters)
-
-
-def _panel_frontier(
-    panel: Panel, config: RunConfig, verdicts: VerdictColumns, each: Sequence[VerdictColumns]
-) -> tuple[FrontierPoint, ...]:
-    winners = winners_at(panel, config, each)
-    margins = None if winners is None else np.concatenate([one.margin for one in each])
-    return frontier(verdicts, config.tie.min_confidence, winners, margins)
+    return ScoredRun(class_verdict_objects(cases, verdicts), found, (), details, clusters)
 
 
 def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], clusters: Clusters) -> dict[str, Metric]:

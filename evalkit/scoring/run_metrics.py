@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
@@ -141,17 +141,13 @@ def optional_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Sta
     return [*found, *([one_pass_rate(verdicts, passes)] if config.swap.resolve == "net_vote" else [])]
 
 
-@dataclass(frozen=True, slots=True)
-class ExtraResults:
-    """Additional metrics, and tables as JSON values by the name of their file."""
-
-    metrics: Sequence[Statistic | Metric] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
+Found: TypeAlias = tuple[Sequence[Statistic | Metric], Mapping[str, Any]]
+"""Metrics, and tables as JSON values by the name of their file."""
 
 
 def extra_results(
     config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns, clusters: Clusters
-) -> ExtraResults:
+) -> Found:
     """Return everything beyond verdicts and their direct metrics.
 
     Args:
@@ -161,16 +157,22 @@ def extra_results(
         judgments: all judgments.
         clusters: the clusters of the cases.
     """
-    parts = [
-        ExtraResults(_benchmark_statistics(config, cases, verdicts)),
-        ExtraResults(*diagnostics(config, cases, verdicts, judgments, clusters)),
-        _conflicts(config, cases, verdicts, panel=len(judgments.by) > 1),
-        _ranking(config, cases, verdicts, judgments, clusters),
+    panel = len(judgments.by) > 1
+    parts: list[Found] = [
+        (_benchmark_statistics(config, cases, verdicts), {}),
+        (length_models(verdicts, cases), {}),
+        (confusion_statistics(verdicts), {}),
+        ([*self_statistics(config, verdicts, cases)], _label_tables(verdicts, judgments)),
+        _of_orders(config, cases, verdicts, clusters, panel=panel),
+        (_of_scores(config, cases, verdicts), {}),
+        _of_annotators(config, cases, verdicts, clusters),
+        _conflicts(config, cases, verdicts, panel=panel),
+        _ranking(config, cases, verdicts, clusters, panel=panel),
         _corrected(config, cases, verdicts, clusters),
         _variance(config, cases, verdicts, judgments),
     ]
-    metrics = [metric for part in parts for metric in part.metrics]
-    return ExtraResults(metrics, {name: value for part in parts for name, value in part.details.items()})
+    tables = {name: table for _, named in parts for name, table in named.items()}
+    return [one for metrics, _ in parts for one in metrics], tables
 
 
 def _benchmark_statistics(
@@ -190,76 +192,47 @@ def _benchmark_statistics(
         return benchmark.statistics(config, cases, verdicts)
 
 
-def _conflicts(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, *, panel: bool) -> ExtraResults:
+def _conflicts(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, *, panel: bool) -> Found:
     """Return the verdicts to reverse and the cycles by criterion; single scores have no cycles of wins."""
     if verdicts.passes is None:
-        return ExtraResults()
+        return [], {}
     how = "mean" if panel else config.scoring.combine
     found, table = cycle_results(cases, verdicts, config.scoring.conflict_edges, how)
-    return ExtraResults(found, {"conflicts": table})
+    return found, {"conflicts": table}
 
 
 def _ranking(
-    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns, clusters: Clusters
-) -> ExtraResults:
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters, *, panel: bool
+) -> Found:
     """Return the ranking of systems and the just-noticeable difference; a panel's votes have no such difference."""
     games = games_of(cases, verdicts, clusters)
     ranked, ranking = rank_systems(games, config.scoring)
     details: dict[str, Any] = {"ranking": ranking} if ranking else {}
-    if len(judgments.by) > 1:
-        return ExtraResults(ranked, details)
+    if panel:
+        return ranked, details
     noticed = jnd_statistics(config, verdicts, len(cases))
-    return ExtraResults([*ranked, *noticed], details | {"jnd": jnd_details(config, verdicts, games, noticed)})
+    return [*ranked, *noticed], details | {"jnd": jnd_details(config, verdicts, games, noticed)}
 
 
-def _corrected(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> ExtraResults:
+def _corrected(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> Found:
     found, table = mean_corrections(config, verdicts, len(cases), clusters, given_weights(cases))
-    return ExtraResults(found, {"corrected": table})
+    return found, {"corrected": table}
 
 
-def _variance(
-    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns
-) -> ExtraResults:
+def _variance(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns) -> Found:
     parts = ["case", "order"] if verdicts.passes is not None else ["case"]
     parts += ["criterion"] if verdicts.passes is None and len(config.criteria) > 1 else []
     parts += ["judge"] if len(judgments.by) > 1 else []
     design = Design(observe(config, cases, verdicts, judgments))
     unit = "units of the margin" if verdicts.passes is not None else "units of the scale"
-    return ExtraResults(variance_statistics(design, [*parts, "sample"]), {"variance": variance_details(design, unit)})
+    return variance_statistics(design, [*parts, "sample"]), {"variance": variance_details(design, unit)}
 
 
-Found: TypeAlias = tuple[list[Statistic | Metric], dict[str, Any]]
-
-
-def diagnostics(
-    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns, clusters: Clusters
-) -> Found:
-    """Return additional metrics, and tables by the name of their file.
-
-    Args:
-        config: the run's config.
-        cases: the cases.
-        verdicts: the verdicts.
-        judgments: all judgments.
-        clusters: the clusters of the cases.
-    """
-    metrics: list[Statistic | Metric] = [
-        *length_models(verdicts, cases),
-        *confusion_statistics(verdicts),
-        *self_statistics(config, verdicts, cases),
-    ]
-    tables: dict[str, Any] = {}
-    if verdicts.labeled.any():
-        tables["missing"] = missing_table(verdicts, verdicts.passes, judgments)
-        tables["confusion"] = confusion_table(verdicts)
-    for more, more_tables in (
-        _of_orders(config, cases, verdicts, clusters, panel=len(judgments.by) > 1),
-        _of_scores(config, cases, verdicts),
-        _of_annotators(config, cases, verdicts, clusters),
-    ):
-        metrics += more
-        tables |= more_tables
-    return metrics, tables
+def _label_tables(verdicts: VerdictColumns, judgments: JudgmentColumns) -> Mapping[str, Any]:
+    if not verdicts.labeled.any():
+        return {}
+    missing = missing_table(verdicts, verdicts.passes, judgments)
+    return {"missing": missing, "confusion": confusion_table(verdicts)}
 
 
 def _of_orders(
@@ -269,19 +242,19 @@ def _of_orders(
         return [], {}
     found, curves = recalibration(verdicts, cases, config.scoring.confidence, clusters)
     metrics = [*order_statistics(config, verdicts, verdicts.passes, cases, panel=panel), *found]
-    return list(metrics), {"reliability": curves} if curves["stated"] else {}
+    return metrics, {"reliability": curves} if curves["stated"] else {}
 
 
-def _of_scores(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Found:
+def _of_scores(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> list[Statistic | Metric]:
     scored = verdicts.scores
     if scored is None:
-        return [], {}
+        return []
     metrics: list[Statistic | Metric] = [*within_statistics(scored, verdicts, len(cases))]
     if verdicts.passes is None:  # a ranking's scores are places, not on the rubric's scale
         scale = Scale.of(config.rubric)
         metrics += scale_statistics(scored, scale, len(cases))
         metrics += score_slopes(scored, cases, scale.span)
-    return metrics, {}
+    return metrics
 
 
 def _of_annotators(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> Found:

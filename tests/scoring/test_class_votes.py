@@ -107,7 +107,7 @@ def test_a_judge_whose_samples_are_split_has_no_vote() -> None:
 def test_every_response_has_a_row_with_its_label_and_those_of_annotators() -> None:
     made = config()
     columns = read_judgments([CASE], [judged("fail"), judged("unsure", unit=1)], ["quality"], made.rubric.named_classes)
-    found = class_verdicts(made, [CASE], columns, ["m"], ["m"])[0].columns
+    found = class_verdicts(made, [CASE], columns, None)[0]
     assert found.names == ("pass", "fail", "other")
     assert (found.positive, found.ordered, found.cases, found.abstain) == (1, False, 1, "unsure")
     assert (found.verdicts.tolist(), found.labels.tolist()) == ([1, ABSTAINED], [0, MISSING])
@@ -126,7 +126,7 @@ def test_probabilities_are_those_of_the_classes_averaged_over_samples() -> None:
     ]
     made = config()
     columns = read_judgments([CASE], said, ["quality"], made.rubric.named_classes)
-    found = class_verdicts(made, [CASE], columns, ["m"], ["m"])[0].columns.probabilities
+    found = class_verdicts(made, [CASE], columns, None)[0].probabilities
     assert found is not None
     np.testing.assert_allclose(found, [[0.7, 0.3, 0.0], [np.nan] * 3])
     assert verdict(said).confidence == pytest.approx(0.7)

@@ -15,10 +15,9 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from evalkit.core.checklists import CONSENSUS, decision_order, inherited, leaves, parts_of
-from evalkit.core.spool import LazySequence
 from evalkit.errors import ConfigError
 from evalkit.scoring.stats.arrays import FUZZ, Codes, Ints
-from evalkit.types import Case, ChecklistItem, ItemAnswer, ItemReason, ItemVerdict, Judgment, Unit, Verdict
+from evalkit.types import Case, ChecklistItem, ItemAnswer, ItemReason, ItemVerdict, Judgment, Status
 
 Rule: TypeAlias = Literal["points", "weighted", "share", "required"]
 State: TypeAlias = Literal["scored", "unknown_items", "no_positive_points", "no_weight"]
@@ -318,28 +317,9 @@ def label_of(item: ChecklistItem, response: int) -> ItemAnswer | None:
 
 def scored_judgments(cases: Sequence[Case], each: Mapping[str, ItemColumns]) -> Iterator[Judgment]:
     """Yield one judgment for each response and judge, whose value is the score; without one if it is not known."""
-    for name, columns in each.items():
-        first = np.searchsorted(columns.response_case, np.arange(columns.cases))
-        for place, score in enumerate(columns.scores):
-            case = int(columns.response_case[place])
-            unit: Unit = (place - int(first[case]),)
-            blank = Judgment(cases[case].id, unit, unit, 0, name, "unparseable")
-            yield replace(blank, status="ok", value=score.value) if score.state == "scored" else blank
-
-
-class ChecklistVerdicts(LazySequence[Verdict]):
-    """Verdicts with the items of each response."""
-
-    def __init__(self, verdicts: Sequence[Verdict], cases: Sequence[Case], columns: ItemColumns) -> None:
-        self._verdicts, self._items = verdicts, columns.verdicts
-        first = np.searchsorted(columns.response_case, np.arange(columns.cases)).tolist()
-        self._first = dict(zip([case.id for case in cases], first, strict=True))
-
-    def __len__(self) -> int:
-        return len(self._verdicts)
-
-    def _make(self, index: int) -> Verdict:
-        verdict = self._verdicts[index]
-        if len(verdict.unit) != 1:
-            return verdict
-        return replace(verdict, items=self._items[self._first[verdict.case_id] + verdict.unit[0]])
+    units = [(case.id, (index,)) for case in cases for index in range(len(case.responses))]
+    for judge, columns in each.items():
+        for (case, unit), score in zip(units, columns.scores, strict=True):
+            known = score.state == "scored"
+            status: Status = "ok" if known else "unparseable"
+            yield Judgment(case, unit, unit, 0, judge, status, score.value if known else None)

@@ -3,22 +3,66 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
-from math import isnan
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from evalkit.core.spool import LazySequence, ReorderedSequence
-from evalkit.scoring.columns import NAMES, NONE, REASONS, ScoreColumns, VerdictColumns
-from evalkit.scoring.judgments import JudgmentColumns
+from evalkit.core.spool import LazySequence
+from evalkit.scoring.columns import ABSTENTION, JUDGED, MISSING, NAMES, NONE, REASONS, SPLIT, VerdictColumns
+from evalkit.scoring.judgments import ABSTAINED, ClassColumns, JudgmentColumns
 from evalkit.scoring.stats.arrays import Codes, Floats, Ints, round_metric
 from evalkit.scoring.verdicts.pairs import by_criterion
-from evalkit.types import Case, Orders, Verdict
+from evalkit.types import Case, ItemVerdict, Orders, Verdict
+
+Read: TypeAlias = Callable[[int], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Units of one size.
+
+    Attributes:
+        case: (units,) the index of each unit's case.
+        unit: for each response of a unit, (units,) its index in the case.
+        fields: the fields of `Verdict` that such units have, each read from the index of a unit.
+    """
+
+    case: Ints
+    unit: tuple[Ints, ...]
+    fields: Mapping[str, Read]
+
+
+class Verdicts(LazySequence[Verdict]):
+    """One Verdict for each unit, case by case: first each response's, then each pair's."""
+
+    def __init__(self, cases: Sequence[Case], judge: str, tables: Sequence[_Table]) -> None:
+        self._ids, self._judge, self._tables = [case.id for case in cases], judge, tables
+        self._order: Sequence[int] = range(len(tables[0].case))
+        if len(tables) > 1:
+            order = np.argsort(np.concatenate([table.case for table in tables]), kind="stable")
+            self._order = array("q", order.astype(np.int64).tobytes())
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def _make(self, index: int) -> Verdict:
+        place, (table, *others) = self._order[index], self._tables
+        if place >= len(table.case):
+            place, table = place - len(table.case), others[0]
+        values = {"winner": None, "score": None} | {name: read(place) for name, read in table.fields.items()}
+        unit = tuple(int(index[place]) for index in table.unit)
+        return Verdict(self._ids[table.case[place]], unit, judge=self._judge, **values)
 
 
 def verdict_objects(
-    cases: Sequence[Case], verdicts: VerdictColumns, each: Mapping[str, VerdictColumns] | None = None, how: str = "mean"
-) -> Sequence[Verdict]:
+    cases: Sequence[Case],
+    verdicts: VerdictColumns,
+    each: Mapping[str, VerdictColumns],
+    how: str,
+    items: Sequence[tuple[ItemVerdict, ...]] = (),
+) -> Verdicts:
     """Return a Verdict for each pair, preceded by one for each response if responses have scores, case by case.
 
     They are created when accessed, and do not hold the judgments.
@@ -28,127 +72,101 @@ def verdict_objects(
         verdicts: their verdicts.
         each: the verdicts of each judge of a panel, by the judge's name.
         how: how samples of values by criterion are combined; for panels and rankings they are averaged.
+        items: the checklist items of each response.
     """
-    ids, judges = [case.id for case in cases], (each or {}).items()
-    pairs = _PairVerdicts(ids, verdicts, {name: one.winner for name, one in judges}, how)
-    if verdicts.scores is None:
-        return pairs
-    votes = {name: one.scores.score for name, one in judges if one.scores is not None}
-    responses = _ScoreVerdicts(ids, verdicts.scores, verdicts, votes, "mean" if verdicts.ranks else how)
-    return interleave(responses, verdicts.scores.case, pairs, verdicts.pairs.case)
-
-
-class _PairVerdicts(LazySequence[Verdict]):
-    """One Verdict for each pair, in order, with the result of each pass if there are passes."""
-
-    def __init__(self, ids: Sequence[str], verdicts: VerdictColumns, votes: Mapping[str, Codes], how: str) -> None:
-        self._ids, self._pairs, self._judge, self._votes = ids, verdicts.pairs, verdicts.judge, votes
-        self._winner, self._reason = verdicts.winner, verdicts.reason
-        self._margin, self._confidence = verdicts.margin, verdicts.confidence
-        passes = verdicts.passes
-        self._passes = None if passes is None else passes.winner
-        self._third = None if passes is None else passes.third
-        self._criteria: dict[str, Floats] = {}
-        if passes is not None:
-            pairs, judgments = verdicts.pairs, verdicts.judgments
-            place = pairs.find(judgments.case, judgments.i, judgments.j)
-            self._criteria = _criteria(judgments, place, len(pairs), how)
-            self._alone = passes.both & verdicts.present & (passes.read.sum(axis=1) == 1)
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def _make(self, place: int) -> Verdict:
-        pairs = self._pairs
-        return Verdict(
-            case_id=self._ids[pairs.case[place]],
-            unit=(int(pairs.i[place]), int(pairs.j[place])),
-            winner=NAMES.get(int(self._winner[place])),
-            score=None,
-            reason=REASONS[self._reason[place]],
-            margin=round_metric(self._margin[place]),
-            confidence=round_metric(self._confidence[place]),
-            label=NAMES.get(int(pairs.label[place])),
-            criteria=_named(self._criteria, place),
-            orders=self._orders(place),
-            judge=self._judge,
-            votes={judge: NAMES.get(int(cast[place])) for judge, cast in self._votes.items()},
-            incomplete=self._passes is not None and bool(self._alone[place]),
-        )
-
-    def _orders(self, place: int) -> Orders | None:
-        if self._passes is None:
-            return None
-        first, second = self._passes[place].tolist()
-        third = NONE if self._third is None else int(self._third[place])
-        complete = first in NAMES and second in NAMES
-        return Orders(NAMES.get(first), NAMES.get(second), first == second if complete else None, NAMES.get(third))
-
-
-class _ScoreVerdicts(LazySequence[Verdict]):
-    """One Verdict for each response, in order; `votes` are the scores by judge of a panel."""
-
-    def __init__(
-        self, ids: Sequence[str], scored: ScoreColumns, verdicts: VerdictColumns, votes: Mapping[str, Floats], how: str
-    ) -> None:
-        self._ids, self._scored, self._judge, self._votes = ids, scored, verdicts.judge, votes
+    pairs, passes, scored = verdicts.pairs, verdicts.passes, verdicts.scores
+    fields = {
+        "winner": _winner(verdicts.winner),
+        "reason": _reason(verdicts.reason),
+        "margin": _number(verdicts.margin),
+        "confidence": _number(verdicts.confidence),
+        "label": _winner(pairs.label),
+        "votes": _by_name({name: _winner(one.winner) for name, one in each.items()}),
+    }
+    if passes is not None:
+        place = pairs.find(verdicts.judgments.case, verdicts.judgments.i, verdicts.judgments.j)
+        alone = passes.both & verdicts.present & (passes.read.sum(axis=1) == 1)
+        third = np.full(len(pairs), NONE) if passes.third is None else passes.third
+        fields |= {
+            "criteria": _criteria(verdicts.judgments, place, len(pairs), how),
+            "orders": _orders(passes.winner, third),
+            "incomplete": lambda place: bool(alone[place]),
+        }
+    tables = [_Table(pairs.case, (pairs.i, pairs.j), fields)]
+    if scored is not None:
         judgments = verdicts.ranks or verdicts.judgments
-        self._criteria = _criteria(judgments, scored.offset[judgments.case] + judgments.i, len(scored.case), how)
-
-    def __len__(self) -> int:
-        return len(self._scored.case)
-
-    def _make(self, place: int) -> Verdict:
-        scored = self._scored
-        score = float(scored.score[place])
-        return Verdict(
-            case_id=self._ids[scored.case[place]],
-            unit=(int(scored.index[place]),),
-            winner=None,
-            score=round_metric(score),
-            reason="missing" if isnan(score) else "judged",
-            confidence=round_metric(scored.confidence[place]),
-            label=round_metric(scored.grade[place]),
-            criteria=_named(self._criteria, place),
-            judge=self._judge,
-            votes={judge: round_metric(cast[place]) for judge, cast in self._votes.items()},
-        )
+        place = scored.offset[judgments.case] + judgments.i
+        fields = {
+            "score": _number(scored.score),
+            "reason": _reason(np.where(np.isnan(scored.score), MISSING, JUDGED)),
+            "confidence": _number(scored.confidence),
+            "label": _number(scored.grade),
+            "criteria": _criteria(judgments, place, len(scored.case), "mean" if verdicts.ranks else how),
+            "votes": _by_name({n: _number(one.scores.score) for n, one in each.items() if one.scores is not None}),
+        }
+        if items:
+            fields["items"] = items.__getitem__
+        tables.insert(0, _Table(scored.case, (scored.index,), fields))
+    return Verdicts(cases, verdicts.judge, tables)
 
 
-def _criteria(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> dict[str, Floats]:
-    """Return each unit's value by criterion; `place` is the index of each judgment's unit, out of `size`."""
-    return dict(zip(judgments.names, by_criterion(judgments, place, size, how), strict=True))
+def class_verdict_objects(cases: Sequence[Case], columns: ClassColumns) -> Verdicts:
+    """Return a Verdict for each response, in order."""
+    given, chances, classes = columns.verdicts, columns.probabilities, dict(enumerate(columns.names))
+    rows = (columns.split, columns.abstained, columns.missing)
+    stated = np.full(len(columns), np.nan)
+    if chances is not None:
+        stated = np.where(columns.decided, chances[np.arange(len(columns)), given], np.nan)
+    answers = classes | {ABSTAINED: columns.abstain}
+    fields = {
+        "reason": _reason(np.select(rows, (SPLIT, ABSTENTION, MISSING), JUDGED)),
+        "confidence": _number(stated),
+        "label": _name(columns.labels, classes),
+        "votes": _by_name({judge: _name(cast, answers) for judge, cast in columns.votes.items()}),
+        "class_name": _name(given, classes),
+    }
+    return Verdicts(cases, columns.judge, [_Table(columns.case, (columns.index,), fields)])
 
 
-def _named(criteria: Mapping[str, Floats], place: int) -> dict[str, float]:
-    """Return one unit's values by criterion, without missing ones."""
-    found = ((name, round_metric(values[place])) for name, values in criteria.items())
-    return {name: value for name, value in found if value is not None}
+def _name(codes: Codes | Ints, names: Mapping[int, Any]) -> Read:
+    return lambda place: names.get(int(codes[place]))
 
 
-class _Concatenation(LazySequence[Verdict]):
-    """Two sequences, one after the other."""
-
-    def __init__(self, first: Sequence[Verdict], second: Sequence[Verdict]) -> None:
-        self._first, self._second = first, second
-
-    def __len__(self) -> int:
-        return len(self._first) + len(self._second)
-
-    def _make(self, place: int) -> Verdict:
-        return self._first[place] if place < len(self._first) else self._second[place - len(self._first)]
+def _winner(codes: Codes) -> Read:
+    return _name(codes, NAMES)
 
 
-def interleave(
-    scores: Sequence[Verdict], score_case: Ints, pairs: Sequence[Verdict], pair_case: Ints
-) -> Sequence[Verdict]:
-    """Return verdicts case by case: first each response's, then each pair's.
+def _reason(codes: Codes | Ints) -> Read:
+    return _name(codes, dict(enumerate(REASONS)))
+
+
+def _number(values: Floats) -> Read:
+    return lambda place: round_metric(values[place])
+
+
+def _by_name(reads: Mapping[str, Read]) -> Read:
+    return lambda place: {name: read(place) for name, read in reads.items()}
+
+
+def _criteria(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> Read:
+    """Return how to read each unit's values by criterion, without missing ones.
 
     Args:
-        scores: the verdicts on responses.
-        score_case: (responses,) the case of each.
-        pairs: the verdicts on pairs.
-        pair_case: (pairs,) the case of each.
+        judgments: the judgments.
+        place: (n,) the index of each judgment's unit.
+        size: the number of units.
+        how: how samples are combined.
     """
-    order = np.argsort(np.concatenate([score_case, pair_case]), kind="stable")
-    return ReorderedSequence(_Concatenation(scores, pairs), array("q", order.astype(np.int64).tobytes()))
+    read = _by_name(
+        {n: _number(v) for n, v in zip(judgments.names, by_criterion(judgments, place, size, how), strict=True)}
+    )
+    return lambda place: {name: value for name, value in read(place).items() if value is not None}
+
+
+def _orders(passes: Codes, third: Codes) -> Read:
+    def read(place: int) -> Orders:
+        first, second = (NAMES.get(code) for code in passes[place].tolist())
+        consistent = None if first is None or second is None else first == second
+        return Orders(first, second, consistent, NAMES.get(int(third[place])))
+
+    return read
