@@ -26,7 +26,6 @@ Labeled = tuple["Winner | None", tuple[Response, ...]]
 
 _MOST_KNOWN = 1000
 _EXACT = 2**53  # up to here, each integer has its own float
-_NUMBERS = (int, float)
 _WINNERS: dict[str, Winner] = {"a": "A", "b": "B", "tie": "TIE"}
 
 
