@@ -42,8 +42,7 @@ from evalkit.scoring.metrics.biases import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
 from evalkit.scoring.verdicts.pairs import AGGREGATE
 from evalkit.store import open_store, shared_state
-from evalkit.tracking import dataset_fetchers, warm_up
-from evalkit.tracking.record import begin_recording
+from evalkit.tracking import begin_recording, dataset_fetchers, warm_up
 from evalkit.types import Case, Judgment, Verdict
 from evalkit.workers import WORKER_KINDS, Shard, ShardReport, add_spent, judge_in_workers
 

@@ -161,7 +161,7 @@ class BackgroundRecordings:
 
     def begin(self, config: TrackingConfig, result: RunResult) -> None:
         """Begin to record a job's run after the previous one is recorded."""
-        from evalkit.tracking.record import begin_recording
+        from evalkit.tracking import begin_recording
 
         self.settle()
         try:

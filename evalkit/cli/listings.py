@@ -32,7 +32,7 @@ def _row(one: Offer) -> tuple[str, str, str, str]:
 
 def tools(arguments: Namespace) -> int:
     """Print the schemas of both tools as JSON."""
-    from evalkit.tools.schemas import tool_schemas
+    from evalkit.tools.models import tool_schemas
 
     print(json.dumps(tool_schemas(arguments.format), indent=2, ensure_ascii=False))
     return 0

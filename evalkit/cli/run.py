@@ -28,7 +28,7 @@ from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.results import RunResult, Spent
 from evalkit.runs import read_config, read_outcome, read_run
 from evalkit.runs.folders import read_status
-from evalkit.tracking.record import update_gate
+from evalkit.tracking import update_gate
 from evalkit.types import Judgment
 from evalkit.workers import Shard, check_budget
 

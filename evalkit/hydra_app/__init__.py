@@ -30,9 +30,8 @@ from evalkit.datasets import is_missing, with_examples
 from evalkit.datasets.formats import is_readable
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path, checked_environment
-from evalkit.hydra_app.criteria import as_composed, as_written, for_hydra, put_in_place
+from evalkit.hydra_app.criteria import as_composed, as_written, for_hydra, put_in_place, with_decoded_keys
 from evalkit.hydra_app.error_mapping import RECORDED, hydra_error, unusable
-from evalkit.hydra_app.non_ascii import with_decoded_keys
 from evalkit.hydra_app.sweep_jobs import SweepPlace, apply_values, constant_keys, job_signature, sweep_jobs, sweep_place
 from evalkit.plugins import CONF, allowing_code, folders
 from evalkit.runs.layout import CASES as RUN_CASES

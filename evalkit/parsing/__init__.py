@@ -1,7 +1,17 @@
 """Read judges' answers: JSON, verdicts and ratings in brackets, and custom patterns."""
 
-from evalkit.parsing.checklists import read_item_answer, read_item_entries, read_marked_item, read_marked_items
-from evalkit.parsing.decisions import MARGINS, AnswerTask, Decision, Pattern, Reply, read_marks
+from evalkit.parsing.decisions import (
+    MARGINS,
+    AnswerTask,
+    Decision,
+    Pattern,
+    Reply,
+    read_item_answer,
+    read_item_entries,
+    read_marked_item,
+    read_marked_items,
+    read_marks,
+)
 from evalkit.parsing.json import read_json
 from evalkit.parsing.plain_text import drop_thinking, is_refusal
 from evalkit.parsing.scores import UnreadableError, read_class, read_score, read_winner

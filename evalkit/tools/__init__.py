@@ -13,6 +13,7 @@ from evalkit.api import judge_one
 from evalkit.config import RunConfig
 from evalkit.engine.event_loop import run_async
 from evalkit.tools.models import (
+    TOOLS,
     CriterionComparison,
     CriterionScore,
     Differentiators,
@@ -27,10 +28,11 @@ from evalkit.tools.models import (
     ScoreExample,
     ScoreRubric,
     Summary,
+    Tool,
     ToolModel,
+    tool_schemas,
 )
 from evalkit.tools.results import compared, scored
-from evalkit.tools.schemas import TOOLS, Tool, tool_schemas
 from evalkit.tools.settings import direct_settings, pairwise_settings
 from evalkit.types import Case, Response
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evalkit.audit.added_length import length_sentence, words_added
-from evalkit.audit.metrics import Contrast, Outcome
+from evalkit.audit.metrics import Contrast, Outcome, length_sentence, words_added
 from evalkit.audit.plan import edited
 from evalkit.audit.probes import own_probes
 from evalkit.config import RunConfig

@@ -13,8 +13,7 @@ import evalkit
 from evalkit.cli import main
 from evalkit.errors import ConfigError
 from evalkit.tools import TOOLS, tool_schemas
-from evalkit.tools.models import ToolModel
-from evalkit.tools.schemas import schema_of
+from evalkit.tools.models import ToolModel, schema_of
 from tests.support.fake_provider import Provider
 from tests.support.judging import INPUT, SCORED, always_first, good_first, judging, scoring
 

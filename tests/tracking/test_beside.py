@@ -13,13 +13,14 @@ from threading import Thread
 
 import pytest
 
+from evalkit import tracking
 from evalkit.cli.hydra_runner import BackgroundRecordings
 from evalkit.config import TrackingConfig
 from evalkit.errors import TrackingError
 from evalkit.results import RunResult
 from evalkit.runs import read_run, write_run
 from evalkit.runs.folders import read_status
-from evalkit.tracking import background, make_tracker, record, warm_up
+from evalkit.tracking import background, make_tracker, warm_up
 from evalkit.tracking.background import BackgroundTracker, Worker
 from evalkit.tracking.mlflow_tracker import MlflowTracker
 
@@ -121,7 +122,7 @@ def test_jobs_of_a_sweep_are_each_recorded_while_the_next_is_judged(
 ):
     trackers = {None: BackgroundTracker(recorder, MlflowTracker(store, SETTINGS))}
     trackers["away"] = BackgroundTracker(recorder, MlflowTracker("http://127.0.0.1:9", SETTINGS))
-    monkeypatch.setattr(record, "make_tracker", lambda config, **_: trackers[config.uri])
+    monkeypatch.setattr(tracking, "make_tracker", lambda config, **_: trackers[config.uri])
     recordings, sweep = BackgroundRecordings(), {"id": "s", "name": "study", "overrides": ["n=1"]}
     jobs = [written(tmp_path / str(n), f"job {n}", sweep={**sweep, "job": n}) for n in range(3)]
     for job, uri in zip(jobs, (None, "away", None), strict=True):
