@@ -83,9 +83,15 @@ class PairColumns:
         return values[offset + self.i], values[offset + self.j]
 
 
+def rows_of(cases: Sequence[Case]) -> tuple[Ints, Ints]:
+    """Return the number of responses of each case and the row of its first response, (cases,)."""
+    sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
+    return sizes, np.cumsum(sizes) - sizes
+
+
 def all_pairs(cases: Sequence[Case]) -> PairColumns:
     """Return the pairs of all cases, ordered by case and then by response."""
-    sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
+    sizes, first_rows = rows_of(cases)
     counts = sizes * (sizes - 1) // 2
     start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)[: len(cases)]
     triangles = {int(n): np.triu_indices(int(n), 1) for n in np.unique(sizes)}
@@ -94,8 +100,7 @@ def all_pairs(cases: Sequence[Case]) -> PairColumns:
         for axis in (0, 1)
     )
     case = np.repeat(np.arange(len(cases)), counts)
-    offsets = np.cumsum(sizes) - sizes
-    first, second = offsets[case] + i, offsets[case] + j
+    first, second = first_rows[case] + i, first_rows[case] + j
     lengths = flat(cases, lambda c: [len(r.text) or np.nan for r in c.responses])
     graded = grades(cases)
     label = sign(graded[first] - graded[second])

@@ -42,54 +42,36 @@ def is_list(judgment: Judgment) -> bool:
     return judgment.ranking is not None or len(judgment.unit) > 2
 
 
-def list_pairs(judgment: Judgment) -> list[Judgment]:
-    """Return a ranking as one judgment per pair of its unit, with the pair in the order shown.
+def implied(judgment: Judgment, size: int, sample: int) -> list[Judgment]:
+    """Return a ranking as one judgment per pair or per response of its unit, with responses in the order shown.
 
     The margin of a pair is the difference of its scores. Pairs with an omitted response are missing, and so are all
     pairs of a ranking that could not be read.
+
+    Args:
+        judgment: the ranking.
+        size: 2 for pairs, 1 for responses.
+        sample: the sample that the judgments count as.
 
     Raises:
         ConfigError: if the responses shown or ranked are not those of the unit.
     """
     _check(judgment)
     place = {index: at for at, index in enumerate(judgment.shown)}
-    overall, by_criterion = _scores(judgment)
+    overall, by_criterion = scores_of(judgment.ranking), {n: scores_of(one) for n, one in judgment.rankings.items()}
     return [
         replace(
             judgment,
-            unit=(i, j),
-            shown=(i, j) if place[i] < place[j] else (j, i),
-            value=_margin(overall, i, j),
-            criteria=_without_missing({name: _margin(scores, i, j) for name, scores in by_criterion.items()}),
-            ranking=None,
-            rankings={},
-            weighted=None,
-        )
-        for i, j in combinations(judgment.unit, 2)
-    ]
-
-
-def list_scores(judgment: Judgment, sample: int) -> list[Judgment]:
-    """Return a ranking as one judgment per response of its unit, with its score, as sample `sample`.
-
-    Raises:
-        ConfigError: as `list_pairs`.
-    """
-    _check(judgment)
-    overall, by_criterion = _scores(judgment)
-    return [
-        replace(
-            judgment,
-            unit=(index,),
-            shown=(index,),
+            unit=unit,
+            shown=tuple(sorted(unit, key=place.__getitem__)),
             sample=sample,
-            value=overall.get(index),
-            criteria=_without_missing({name: scores.get(index) for name, scores in by_criterion.items()}),
+            value=_margin(overall, unit),
+            criteria={n: v for n, scores in by_criterion.items() if (v := _margin(scores, unit)) is not None},
             ranking=None,
             rankings={},
             weighted=None,
         )
-        for index in judgment.unit
+        for unit in combinations(judgment.unit, size)
     ]
 
 
@@ -120,16 +102,10 @@ def _check(judgment: Judgment) -> None:
             raise ConfigError(f"unit {list(unit)} was ranked as {[list(group) for group in ranking]}", where=where)
 
 
-def _scores(judgment: Judgment) -> tuple[dict[int, float], dict[str, dict[int, float]]]:
-    return scores_of(judgment.ranking), {name: scores_of(one) for name, one in judgment.rankings.items()}
-
-
-def _margin(scores: Mapping[int, float], i: int, j: int) -> float | None:
-    return scores[i] - scores[j] if i in scores and j in scores else None
-
-
-def _without_missing(values: Mapping[str, float | None]) -> dict[str, float]:
-    return {name: value for name, value in values.items() if value is not None}
+def _margin(scores: Mapping[int, float], unit: Unit) -> float | None:
+    """Return the difference of a pair's scores or the score of a single response, `None` if one is missing."""
+    values = [scores[index] for index in unit if index in scores]
+    return values[0] - sum(values[1:]) if len(values) == len(unit) else None
 
 
 MISSING: Final = -1
@@ -212,44 +188,6 @@ class ClassColumns:
     def tally(self) -> Tally:
         """Sums over the rows of each case."""
         return Tally(self.case, self.cases)
-
-
-class ClassCodes:
-    """Builds the columns `choice` and `chances` of judgments, in the order in which they are added."""
-
-    def __init__(self, classes: Classes) -> None:
-        self._classes = classes
-        self._codes: dict[str | None, int] = {name: index for index, name in enumerate(classes.names)}
-        self._codes |= {None: MISSING} | ({} if classes.abstain is None else {classes.abstain: ABSTAINED})
-        self._choice, self._chances = array("q"), array("d")
-
-    def add(self, judgment: Judgment) -> None:
-        """Add a judgment.
-
-        Raises:
-            ConfigError: if it has another kind of verdict, or a class that the rubric does not have.
-        """
-        name, where = judgment.class_name, f"case '{judgment.case_id}'"
-        if name not in self._codes:
-            known = ", ".join(self._classes.answers)
-            raise ConfigError(
-                f"it was judged '{name}', which is not among {known}", where=where, remedy="add the class"
-            )
-        if judgment.status in ("ok", "repaired") and name is None:
-            remedy = "set the rubric of the run, for example rubric=likert5"
-            raise ConfigError("it was not judged by class, and the rubric has classes", where=where, remedy=remedy)
-        self._choice.append(self._codes[name])
-        given = judgment.weighted.classes if judgment.weighted is not None else {}
-        chances = [given.get(one, 0.0 if given else np.nan) for one in self._classes.names]
-        total = sum(chances)
-        self._chances.extend(chance / total if total else np.nan for chance in chances)
-
-    def columns(self) -> dict[str, Ints | Floats]:
-        """Return both columns."""
-        return {
-            "choice": np.array(self._choice, dtype=np.int64),
-            "chances": np.array(self._chances).reshape(-1, len(self._classes)),
-        }
 
 
 NO_CLASSES = "set rubric.classes to the classes of the run"
@@ -415,11 +353,11 @@ def read_judgments(
             rows.add(judgment, STATED)
             continue
         rows.add(judgment, RANKING)
-        for pair in list_pairs(judgment):
+        for pair in implied(judgment, 2, judgment.sample):
             rows.add(pair, IMPLIED)
         # Both orders of a list score the same responses, so they are samples of one score.
         place = (judgment.judge, judgment.case_id)
-        for single in list_scores(judgment, counts[place]):
+        for single in implied(judgment, 1, counts[place]):
             rows.add(single, IMPLIED)
         counts[place] += 1
     return rows.columns()
@@ -431,7 +369,12 @@ class _ColumnBuilder:
     def __init__(self, cases: Sequence[Case], names: Sequence[str], classes: Classes | None) -> None:
         self._cases = {case.id: place for place, case in enumerate(cases)}
         self._names = tuple(names)
-        self._classes = None if classes is None else ClassCodes(classes)
+        self._classes = classes
+        if classes is not None:
+            answers: tuple[str | None, ...] = (*classes.names, classes.abstain, None)
+            codes = zip(answers, (*range(len(classes)), ABSTAINED, MISSING), strict=True)
+            self._class_codes: dict[str | None, int] = dict(codes)
+        self._choice, self._chances = array("q"), array("d")
         self._shapes: dict[Shape, int] = {}
         self._judges: dict[str, int] = {}
         self._large = {name: array("q") for name in ("case", "answer")}
@@ -454,7 +397,7 @@ class _ColumnBuilder:
             self._expected["mass"].append(judgment.weighted.mass)
             self._expected["open"].append(judgment.weighted.open)
         if self._classes is not None:
-            self._classes.add(judgment)
+            self._add_class(judgment, self._classes)
         elif judgment.class_name is not None:
             where = f"case '{judgment.case_id}'"
             raise ConfigError("it was judged by class, and the rubric is a scale", where=where, remedy=NO_CLASSES)
@@ -472,6 +415,20 @@ class _ColumnBuilder:
         completion = judgment.completion
         numbers["cost"].append(_number(completion.cost_usd if completion else None))
         numbers["latency"].append(_number(completion.latency or None if completion else None))
+
+    def _add_class(self, judgment: Judgment, classes: Classes) -> None:
+        name, where = judgment.class_name, f"case '{judgment.case_id}'"
+        if name not in self._class_codes:
+            what = f"it was judged '{name}', which is not among {', '.join(classes.answers)}"
+            raise ConfigError(what, where=where, remedy="add the class")
+        if judgment.status in ("ok", "repaired") and name is None:
+            remedy = "set the rubric of the run, for example rubric=likert5"
+            raise ConfigError("it was not judged by class, and the rubric has classes", where=where, remedy=remedy)
+        self._choice.append(self._class_codes[name])
+        stated = judgment.weighted.classes if judgment.weighted is not None else {}
+        chances = [stated.get(one, 0.0 if stated else np.nan) for one in classes.names]
+        total = sum(chances)
+        self._chances.extend(chance / total if total else np.nan for chance in chances)
 
     def columns(self) -> JudgmentColumns:
         """Return the sorted columns, and free the arrays they are made from."""
@@ -491,7 +448,8 @@ class _ColumnBuilder:
         if self._weighted:
             columns |= self._expectations(count, width)
         if self._classes is not None:
-            columns |= self._classes.columns()
+            columns["choice"] = np.array(self._choice, dtype=np.int64)
+            columns["chances"] = np.array(self._chances).reshape(-1, len(self._classes))
         keys = [columns[name] for name in ("arbiter", "judge", "sample", "shape", "case")]
         order = np.lexsort(keys)
         if (np.diff(order) < 0).any():

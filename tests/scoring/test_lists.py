@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 
 from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
-from evalkit.scoring.judgments import is_list, list_pairs, read_judgments, scores_of
+from evalkit.scoring.judgments import implied, is_list, read_judgments, scores_of
 from evalkit.types import Case, Judgment, Ranking, Response
 
 CASE = Case("c", "q", tuple(Response(text, grade=grade) for text, grade in zip("abcd", (4, 3, 2, 1), strict=True)))
@@ -49,7 +49,7 @@ def test_scores_are_mid_ranks(ranking):
 def test_a_pair_is_won_by_the_higher_place_and_missing_where_one_was_left_out(ranking):
     n = max((index for group in ranking for index in group), default=1) + 2
     level = {index: place for place, group in enumerate(ranking) for index in group}
-    pairs = list_pairs(listed(ranking, tuple(range(n))))
+    pairs = implied(listed(ranking, tuple(range(n))), 2, 0)
     assert [pair.unit for pair in pairs] == list(combinations(range(n), 2))
     for pair in pairs:
         i, j = pair.unit
@@ -61,7 +61,7 @@ def test_a_pair_is_won_by_the_higher_place_and_missing_where_one_was_left_out(ra
 
 
 def test_each_pair_is_shown_as_the_list_had_it():
-    pairs = {pair.unit: pair.shown for pair in list_pairs(listed(((0, 1, 2, 3),), shown=(2, 0, 3, 1)))}
+    pairs = {pair.unit: pair.shown for pair in implied(listed(((0, 1, 2, 3),), shown=(2, 0, 3, 1)), 2, 0)}
     assert pairs == {(0, 1): (0, 1), (0, 2): (2, 0), (0, 3): (0, 3), (1, 2): (2, 1), (1, 3): (3, 1), (2, 3): (2, 3)}
 
 
@@ -74,7 +74,7 @@ def test_a_pair_judgment_passes_through():
 
 
 def test_two_responses_ranked_are_a_win_of_the_whole_margin():
-    (pair,) = list_pairs(listed(((1,), (0,)), (0, 1)))
+    (pair,) = implied(listed(((1,), (0,)), (0, 1)), 2, 0)
     assert pair.value == -1.0
 
 

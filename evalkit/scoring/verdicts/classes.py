@@ -15,6 +15,7 @@ from evalkit.config import RunConfig
 from evalkit.core.annotations import annotation_classes
 from evalkit.core.classes import Classes
 from evalkit.errors import ConfigError
+from evalkit.scoring.columns import rows_of
 from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, ClassColumns, JudgmentColumns, of_one_judge
 from evalkit.scoring.stats.arrays import FUZZ, Floats, Ints, group_mean
 from evalkit.scoring.verdicts.panel import Panel
@@ -28,7 +29,7 @@ def labeled_responses(classes: Classes, cases: Sequence[Case]) -> ClassColumns:
         ConfigError: if a label is not one of the classes.
     """
     codes: dict[str | None, int] = {name: code for code, name in enumerate(classes.names)} | {None: MISSING}
-    sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
+    sizes, first = rows_of(cases)
     row = np.repeat(np.arange(len(cases)), sizes)
     missing = np.full(len(row), MISSING, dtype=np.int64)
     labels, annotators, at = missing.copy(), dict[str, Ints](), 0
@@ -44,7 +45,7 @@ def labeled_responses(classes: Classes, cases: Sequence[Case]) -> ClassColumns:
         ordered=classes.ordered,
         positive=None if classes.positive is None else classes.names.index(classes.positive),
         case=row,
-        index=np.arange(len(row)) - (np.cumsum(sizes) - sizes)[row],
+        index=np.arange(len(row)) - first[row],
         cases=len(cases),
         verdicts=missing,
         labels=labels,
@@ -67,12 +68,12 @@ def vote_samples(responses: ClassColumns, cases: Sequence[Case], judgments: Judg
     Raises:
         ConfigError: if the judgments do not belong to the cases.
     """
-    sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
+    sizes, first = rows_of(cases)
     own = of_one_judge(cases, judgments, sizes, 1)
     assert own.choice is not None  # read with the classes
     assert own.chances is not None
     size, width = len(responses), len(responses.names)
-    place = (np.cumsum(sizes) - sizes)[own.case] + own.i
+    place = first[own.case] + own.i
     counts = np.zeros((size, width + 1))
     voted = own.readable & (own.choice != MISSING)
     np.add.at(counts, (place[voted], _column(own.choice[voted], width)), 1.0)

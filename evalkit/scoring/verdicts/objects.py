@@ -48,12 +48,13 @@ class Verdicts(LazySequence[Verdict]):
         return len(self._order)
 
     def _make(self, index: int) -> Verdict:
-        place, (table, *others) = self._order[index], self._tables
+        place, table = self._order[index], self._tables[0]
         if place >= len(table.case):
-            place, table = place - len(table.case), others[0]
-        values = {"winner": None, "score": None} | {name: read(place) for name, read in table.fields.items()}
-        unit = tuple(int(index[place]) for index in table.unit)
-        return Verdict(self._ids[table.case[place]], unit, judge=self._judge, **values)
+            place, table = place - len(table.case), self._tables[1]
+        values = {name: read(place) for name, read in table.fields.items()}
+        unit = tuple([int(index[place]) for index in table.unit])
+        winner, score = values.pop("winner", None), values.pop("score", None)
+        return Verdict(self._ids[table.case[place]], unit, winner, score, judge=self._judge, **values)
 
 
 def verdict_objects(
@@ -81,7 +82,7 @@ def verdict_objects(
         "margin": _number(verdicts.margin),
         "confidence": _number(verdicts.confidence),
         "label": _winner(pairs.label),
-        "votes": _by_name({name: _winner(one.winner) for name, one in each.items()}),
+        **_votes({name: _winner(one.winner) for name, one in each.items()}),
     }
     if passes is not None:
         place = pairs.find(verdicts.judgments.case, verdicts.judgments.i, verdicts.judgments.j)
@@ -102,7 +103,7 @@ def verdict_objects(
             "confidence": _number(scored.confidence),
             "label": _number(scored.grade),
             "criteria": _criteria(judgments, place, len(scored.case), "mean" if verdicts.ranks else how),
-            "votes": _by_name({n: _number(one.scores.score) for n, one in each.items() if one.scores is not None}),
+            **_votes({n: _number(one.scores.score) for n, one in each.items() if one.scores is not None}),
         }
         if items:
             fields["items"] = items.__getitem__
@@ -122,7 +123,7 @@ def class_verdict_objects(cases: Sequence[Case], columns: ClassColumns) -> Verdi
         "reason": _reason(np.select(rows, (SPLIT, ABSTENTION, MISSING), JUDGED)),
         "confidence": _number(stated),
         "label": _name(columns.labels, classes),
-        "votes": _by_name({judge: _name(cast, answers) for judge, cast in columns.votes.items()}),
+        **_votes({judge: _name(cast, answers) for judge, cast in columns.votes.items()}),
         "class_name": _name(given, classes),
     }
     return Verdicts(cases, columns.judge, [_Table(columns.case, (columns.index,), fields)])
@@ -137,15 +138,16 @@ def _winner(codes: Codes) -> Read:
 
 
 def _reason(codes: Codes | Ints) -> Read:
-    return _name(codes, dict(enumerate(REASONS)))
+    return lambda place: REASONS[codes[place]]
 
 
 def _number(values: Floats) -> Read:
     return lambda place: round_metric(values[place])
 
 
-def _by_name(reads: Mapping[str, Read]) -> Read:
-    return lambda place: {name: read(place) for name, read in reads.items()}
+def _votes(reads: Mapping[str, Read]) -> dict[str, Read]:
+    """Return the field of the votes of each judge of a panel, if there are any."""
+    return {"votes": lambda place: {judge: read(place) for judge, read in reads.items()}} if reads else {}
 
 
 def _criteria(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> Read:
@@ -157,10 +159,8 @@ def _criteria(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> R
         size: the number of units.
         how: how samples are combined.
     """
-    read = _by_name(
-        {n: _number(v) for n, v in zip(judgments.names, by_criterion(judgments, place, size, how), strict=True)}
-    )
-    return lambda place: {name: value for name, value in read(place).items() if value is not None}
+    named = [*zip(judgments.names, by_criterion(judgments, place, size, how), strict=True)]
+    return lambda place: {n: value for n, values in named if (value := round_metric(values[place])) is not None}
 
 
 def _orders(passes: Codes, third: Codes) -> Read:

@@ -20,6 +20,7 @@ from evalkit.scoring.columns import (
     VerdictColumns,
     flat,
     grades,
+    rows_of,
     sign,
 )
 from evalkit.scoring.judgments import JudgmentColumns
@@ -49,8 +50,7 @@ def score_lists(config: RunConfig, cases: Sequence[Case], judgments: JudgmentCol
 
 def _over_samples(cases: Sequence[Case], judgments: JudgmentColumns, scores: Floats, how: str) -> ScoreColumns:
     """Combine each response's `scores`, one for each judgment, by `how`."""
-    sizes = np.array([len(case.responses) for case in cases], dtype=np.int64)
-    offset = np.cumsum(sizes) - sizes
+    sizes, offset = rows_of(cases)
     place = offset[judgments.case] + judgments.i
     case = np.repeat(np.arange(len(cases)), sizes)
     raw = combine(how, place, scores, len(case))
