@@ -1,4 +1,4 @@
-"""The result of an audit on one page: what the judge falls for, what it withstands, and on what that rests.
+"""The result of an audit on one page, and of a sweep of audits: what judges fall for, and on what that rests.
 
 The page is first a value in JSON, with every sentence in English and Chinese; Markdown and HTML are made of that value.
 """

@@ -1,4 +1,4 @@
-"""`evalkit score` and `evalkit track`: score or record a finished run again under other settings."""
+"""`evalkit score`, `evalkit track` and `evalkit reproduce`: score, record or repeat a finished run."""
 
 from __future__ import annotations
 

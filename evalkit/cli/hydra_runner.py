@@ -1,4 +1,4 @@
-"""Run the jobs that Hydra composes from a command's words, and collect their exit statuses."""
+"""Run the jobs that Hydra composes from a command's words, collect their exit statuses, and finish a sweep."""
 
 from __future__ import annotations
 

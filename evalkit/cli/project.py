@@ -1,4 +1,4 @@
-"""`evalkit init FOLDER`: a project to start from, with copies of evalkit's own files."""
+"""`evalkit init FOLDER` and `evalkit demo`: folders to start from."""
 
 from __future__ import annotations
 

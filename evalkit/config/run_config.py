@@ -1,4 +1,4 @@
-"""RunConfig: all settings of one run, with the constraints between its groups."""
+"""RunConfig: all settings of one run, the constraints between its groups, and errors in one line."""
 
 from __future__ import annotations
 

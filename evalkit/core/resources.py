@@ -1,4 +1,4 @@
-"""Find evalkit's version and shipped files, which are inside an installed package and next to it in a checkout."""
+"""Find evalkit's version, its shipped files, and libraries that are optional."""
 
 from __future__ import annotations
 

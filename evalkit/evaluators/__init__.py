@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, PluginError
-from evalkit.evaluators.commit_first import CommitFirst, guard_evaluator
+from evalkit.evaluators.wrappers import CommitFirst, guard_evaluator
 from evalkit.plugins import EVALUATORS, PROMPTS, construct, find, folders
 from evalkit.prompting import Prompts
 from evalkit.protocols import Evaluator, FollowUpEvaluator

@@ -1,4 +1,4 @@
-"""Check a run's metrics against its gate."""
+"""Check a run's metrics against its gate, and write the outcome."""
 
 from __future__ import annotations
 

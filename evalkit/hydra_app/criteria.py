@@ -1,4 +1,4 @@
-"""Criteria on the command line: names that Hydra's grammar refuses, unquoted texts, and inline criteria.
+"""Encode for Hydra what its grammar refuses: criteria on the command line, and words that are not ASCII.
 
 An override that changes or deletes a criterion passes through Hydra under a key that spells the name in ASCII, and is
 merged afterwards. So names can be in any script, keys that no file sets can be set, and unknown names are reported.

@@ -1,4 +1,4 @@
-"""Read verdicts and ratings in running text: `[[A]]`, `[[A>>B]]`, `[[7.5]]`, or a custom pattern."""
+"""Read decisions in running text: verdicts, ratings, classes and checklist answers in marks, or a custom pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report page of a run: its contents; the files of `page/` have its layout."""
+"""The files of a report: the page of a run, its findings as Markdown, and its figures as SVG."""
 
 from __future__ import annotations
 

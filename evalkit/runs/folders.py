@@ -1,4 +1,4 @@
-"""Check that a folder is free for a run, remove an earlier run, and read the status of one."""
+"""Check that a folder is free for a run, remove an earlier run, and read the status and openings of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build the manifest of a run. All of its keys are set here."""
+"""Build the manifest and the config file of a run."""
 
 from __future__ import annotations
 

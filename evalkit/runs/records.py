@@ -1,4 +1,4 @@
-"""Encode the frozen values as JSON, and decode them exactly.
+"""Encode the frozen values as JSON or Parquet and decode them exactly, and write tables for spreadsheets.
 
 Judges' texts may contain unpaired surrogates, which UTF-8 cannot encode. pydantic refuses them; `json` keeps them.
 """

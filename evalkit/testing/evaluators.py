@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from evalkit.engine.requests import call_key
-from evalkit.evaluators.commit_first import impossible
+from evalkit.evaluators.wrappers import impossible
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Response
 

@@ -1,4 +1,4 @@
-"""Define inputs and results of the two tools: snake_case in Python, camelCase in JSON, with field descriptions."""
+"""Define inputs, results and schemas of the two tools: snake_case in Python, camelCase in JSON, fields described."""
 
 from __future__ import annotations
 

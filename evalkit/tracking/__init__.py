@@ -1,4 +1,4 @@
-"""Record finished runs for comparison. MLflow is imported only when a run is recorded."""
+"""Record finished runs for comparison, at once or in the background. MLflow is imported only when a run is recorded."""
 
 from __future__ import annotations
 

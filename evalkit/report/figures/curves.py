@@ -1,4 +1,4 @@
-"""Figures of calibration, tie thresholds, response length and scores."""
+"""Figures of calibration, tie thresholds, length and scores, and tables of verdicts as squares."""
 
 from __future__ import annotations
 

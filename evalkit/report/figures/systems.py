@@ -1,4 +1,4 @@
-"""Figures of the compared systems: their ranking, and cases with cyclic verdicts."""
+"""Figures of systems and of judges: ranking, cyclic verdicts, corrected rates, tokens, cost and latency."""
 
 from __future__ import annotations
 

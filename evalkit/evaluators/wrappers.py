@@ -1,4 +1,4 @@
-"""Commit-first: the judge answers the task itself before it sees the responses, in any mode."""
+"""Wrap evaluators: the judge answers the task itself first, and errors of third-party evaluators become one line."""
 
 from __future__ import annotations
 
