@@ -10,17 +10,21 @@ if TYPE_CHECKING:
     from evalkit.config import RunConfig as RunConfig
     from evalkit.hydra_app import load_config as load_config
     from evalkit.results import RunResult as RunResult
+    from evalkit.serving import Judge as Judge
+    from evalkit.serving import load_judge as load_judge
     from evalkit.tools import direct_score as direct_score
     from evalkit.tools import direct_score_sync as direct_score_sync
     from evalkit.tools import pairwise_compare as pairwise_compare
     from evalkit.tools import pairwise_compare_sync as pairwise_compare_sync
 
 _HOMES = {
+    "Judge": "evalkit.serving",
     "RunConfig": "evalkit.config",
     "RunResult": "evalkit.types",
     "direct_score": "evalkit.tools",
     "direct_score_sync": "evalkit.tools",
     "load_config": "evalkit.hydra_app",
+    "load_judge": "evalkit.serving",
     "pairwise_compare": "evalkit.tools",
     "pairwise_compare_sync": "evalkit.tools",
     "run": "evalkit.api",

@@ -20,7 +20,7 @@ from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
 from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, load_cases, with_examples
-from evalkit.engine import JudgingResult, Progress
+from evalkit.engine import JudgingResult, Progress, Session
 from evalkit.engine import judge as judge_cases
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.rate_limits import SharedLimits
@@ -37,7 +37,7 @@ from evalkit.runs.folders import NOTE as OPENED
 from evalkit.runs.folders import count_opening, opening_note
 from evalkit.runs.manifest import describe_run, describe_scoring
 from evalkit.runs.records import decoder
-from evalkit.scoring import Scores, check_names, score_run
+from evalkit.scoring import Scores, check_names, score_run, verdicts_of
 from evalkit.scoring.metrics.biases import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
 from evalkit.scoring.verdicts.pairs import AGGREGATE
@@ -100,14 +100,18 @@ def _how_to_read(config: RunConfig) -> dict[str, Any]:
     }
 
 
-def build_evaluator(config: RunConfig) -> Evaluator:
+def build_evaluator(config: RunConfig, templates: Mapping[str, str] | None = None) -> Evaluator:
     """Return the evaluator that a config describes.
+
+    Args:
+        config: the config.
+        templates: the texts of its templates, if they are not the installed ones.
 
     Raises:
         ConfigError: if a template, a plug-in or a judge's name cannot be used.
     """
     check_names([judge.label for judge in config.judge.members])  # scoring would fail too, but after everything is paid
-    return make_evaluator(config, prompt_folders=[project() / "prompts"])
+    return make_evaluator(config, prompt_folders=[project() / "prompts"], recorded=templates)
 
 
 def _fetch(config: RunConfig) -> Mapping[str, Fetch]:
@@ -327,15 +331,72 @@ def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: b
         check_free(folder, config, fingerprint=None if in_sweep else materials.dataset.fingerprint)
 
 
+class JudgingSession:
+    """The judges, the store and the templates of a config, prepared once to judge single cases.
+
+    All calls must come from one event loop. Only the store is written.
+
+    Args:
+        config: the judge and its settings; without a dataset, `online`.
+        templates: the texts of the templates, if they are not the installed ones.
+        spent: what was spent of the budget before.
+
+    Raises:
+        ConfigError: if a template, a plug-in or a judge's name cannot be used.
+        StoreError: if the store cannot be used.
+    """
+
+    def __init__(
+        self, config: RunConfig, templates: Mapping[str, str] | None = None, spent: Spent | None = None
+    ) -> None:
+        online = config.runner.model_copy(update={"kind": "online"})
+        self.config = config = config.model_copy(update={"runner": online})
+        self.evaluator = build_evaluator(self.config, templates)
+        self._store, self.closed = open_store(config.store), False
+        self._session = Session(
+            self.evaluator,
+            make_judges(config.judge, config.runner),
+            self._store,
+            config.runner,
+            store_mode=config.store.mode,
+            arbiter=make_arbiter(config),
+            spent=spent,
+            shared=_shared(config, self._store),
+        )
+
+    @property
+    def stopped(self) -> bool:
+        """Whether an error has ended the session."""
+        return self._session.stopped
+
+    async def judge(self, cases: Sequence[Case]) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
+        """Judge cases and return their judgments and verdicts.
+
+        Raises:
+            JudgeSetupError: if a judge cannot be called.
+            StoreError: if the store fails.
+        """
+        judgments = await self._session.judge(cases)
+        return judgments, verdicts_of(self.config, cases, judgments)
+
+    async def close(self) -> None:
+        """Wait for the store, and close the connections."""
+        self.closed = True
+        try:
+            await self._session.settle()
+            await self._session.close()
+        finally:
+            if self._store:
+                self._store.close()
+
+
 async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
     """Judge one case and return its judgments and verdicts; only the store is written."""
-    config = with_examples(config, base=project())
-    config = config.model_copy(update={"runner": config.runner.model_copy(update={"kind": "online"})})
-    evaluator = build_evaluator(config)
-    judged = await ask_judges(config, [case], evaluator)
-    free = {"bootstrap": 0, "cluster": None}
-    unmeasured = config.model_copy(update={"scoring": config.scoring.model_copy(update=free)})
-    return judged.judgments, score_run(unmeasured, [case], judged.judgments).verdicts
+    session = JudgingSession(with_examples(config, base=project()))
+    try:
+        return await session.judge([case])
+    finally:
+        await session.close()
 
 
 async def ask_judges(

@@ -28,6 +28,7 @@ SHOWN = 5
 MLFLOW = "mlflow"
 TASKS = ("argilla", "label_studio")
 PARAPHRASES = "paraphrases"
+JUDGE = "judge"
 _SCALE = re.compile(r"\+*(rubric|method|rubric\.(min|max|classes))=")
 
 
@@ -240,6 +241,13 @@ def export(arguments: Namespace) -> int:
     from evalkit.runs.layout import judgments_of
 
     result = read_run(folder)
+    if layout == JUDGE:
+        from evalkit.serving.folder import write_judge
+
+        target = arguments.output or folder / JUDGE
+        write_judge(result, target)
+        print(f"judge written to {target}; use it with evalkit.load_judge")
+        return 0
     if layout == PARAPHRASES:
         from evalkit.audit.rewriting import review_table
         from evalkit.runs.read import read_probes

@@ -228,6 +228,7 @@ class Sender:
         spool: The folder for answers that equal requests may need later, if they are stored nowhere else.
         spent: The budget spent so far, shared with other runs.
         shared: The limits that workers on the store share.
+        remembers: Whether an equal request later gets the outcome of an earlier one that is not in the store.
     """
 
     def __init__(
@@ -243,8 +244,10 @@ class Sender:
         spool: Path | None,
         spent: Spent | None,
         shared: SharedLimits | None,
+        remembers: bool = True,
     ) -> None:
         self._judges, self._runner, self._tally, self._clock, self._calls = judges, runner, tally, clock, calls
+        self._remembers = remembers
         self._writer = None if store is None else StoreWriter(store)
         self._claims = claims
         self._checker = claims if isinstance(claims, ClaimChecker) else None
@@ -264,6 +267,11 @@ class Sender:
         self.changed: Callable[[], None] = lambda: None
         self.stopping = False
         self.stopped: str | None = None
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the run is given up."""
+        return self._aborted.is_set()
 
     async def settle(self) -> None:
         """Wait until every claim is given up.
@@ -310,7 +318,7 @@ class Sender:
         else:
             flight.set_result(outcome)
             # With claims, a later equal request finds an answer in the store; a call that was never made may be made.
-            if outcome.attempts if isinstance(outcome, Failure) else self._claims is None:
+            if self._remembers and (outcome.attempts if isinstance(outcome, Failure) else self._claims is None):
                 self._outcome_of[bytes.fromhex(key)] = len(self._outcomes)
                 self._outcomes.append(outcome)
             return outcome, stored

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from evalkit.config import RunnerConfig
 from evalkit.core.spool import Spool
@@ -34,6 +34,102 @@ NEVER_SENT = ("budget", "not_stored", "stopped")
 Observe = Callable[[Progress], None]
 
 
+class Session:
+    """Judges cases, in one or many calls, with the same judges, store, limits and budget.
+
+    Equal requests in flight are paid for once, whichever call they belong to. All calls must come from one event loop.
+
+    Args:
+        evaluator: Plans requests and reads completions.
+        judges: The judges, in the order in which each case is sent to them.
+        store: Where completions are stored; `None` for no store.
+        runner: The concurrency, timeout, retries and budget.
+        store_mode: `read_write`, `read_only` (nothing is sent), `refresh` (nothing is read) or `off`.
+        arbiter: The judge for follow-up requests; without one, the judge of the preceding judgments.
+        clock: The source of time.
+        spool: The folder, or a folder below it, for a temporary file of judgments that exceed the memory limit.
+        spent: The budget that other runs have spent.
+        shared: The limits that workers on the store share.
+        remembers: Whether an equal request later gets the outcome of an earlier one that is not in the store, failures
+            included.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        judges: Sequence[Judge],
+        store: CompletionCache | None,
+        runner: RunnerConfig,
+        *,
+        store_mode: str = "read_write",
+        arbiter: Judge | None = None,
+        clock: Clock | None = None,
+        spool: Path | None = None,
+        spent: Spent | None = None,
+        shared: SharedLimits | None = None,
+        remembers: bool = False,
+    ) -> None:
+        self._evaluator, self._runner, self._spool, self._own = evaluator, runner, spool, tuple(judges)
+        self._everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
+        self._reads = store if store_mode in ("read_write", "read_only") else None
+        self._arbiter = None if arbiter is None else len(judges)
+        self.tally = Tally()
+        self._sender = Sender(
+            self._everyone,
+            store if store_mode in ("read_write", "refresh") else None,
+            runner,
+            self.tally,
+            clock or Clock(),
+            calls=store_mode != "read_only",
+            claims=store if store_mode == "read_write" else None,
+            spool=spool,
+            spent=spent,
+            shared=shared,
+            remembers=remembers,
+        )
+        if self._arbiter is not None:
+            self._sender.also_checked = (self._arbiter,)
+        if runner.budget_usd is not None and self._reads is not None:
+            for index, each in enumerate(self._everyone):
+                if lengths := [answer.usage.completion_tokens or 0 for answer in self._reads.recent(each.spec.model)]:
+                    self._sender.lengths.earlier[index] = max(lengths)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no more requests are sent: an error ended a call, or too many requests failed."""
+        return self._sender.stopping or self._sender.aborted
+
+    def begin(self, cases: Iterable[Case], tally: Tally, observe: Observe | None = None) -> _Run:
+        """Return what judges `cases`; it counts in `tally`."""
+        calls = PlannedCalls(cases, self._evaluator, [judge.spec for judge in self._own], self._reads)
+        judgments = Spool[Judgment](folder=self._spool)
+        run = _Run(
+            self._evaluator, self._everyone, self._runner, observe, self._reads, calls, tally, self._sender, judgments
+        )
+        run.arbiter = self._arbiter
+        return run
+
+    async def judge(self, cases: Iterable[Case]) -> Sequence[Judgment]:
+        """Return one judgment per planned request of `cases` and per follow-up request.
+
+        Raises:
+            ConfigError, JudgeSetupError, StoreError: As `judge`; the session is then stopped.
+        """
+        run = self.begin(cases, Tally())
+        await run.workers()
+        return run.result().judgments
+
+    async def settle(self) -> None:
+        """Wait until every claim is given up."""
+        await self._sender.settle()
+
+    async def close(self) -> None:
+        """Close the judges and give back what is left of a shared budget; the store stays open."""
+        for each in self._everyone:
+            await each.close()
+        await self._sender.close()
+
+
 async def judge(
     cases: Iterable[Case],
     evaluator: Evaluator,
@@ -41,13 +137,8 @@ async def judge(
     store: CompletionCache | None,
     runner: RunnerConfig,
     *,
-    store_mode: str = "read_write",
-    arbiter: Judge | None = None,
     observe: Observe | None = None,
-    clock: Clock | None = None,
-    spool: Path | None = None,
-    spent: Spent | None = None,
-    shared: SharedLimits | None = None,
+    **settings: Any,
 ) -> JudgingResult:
     """Judge `cases` with every judge; return one judgment per planned request and per follow-up request.
 
@@ -65,51 +156,23 @@ async def judge(
         judges: The judges, in the order in which each case is sent to them.
         store: Where completions are stored; `None` for no store.
         runner: The concurrency, timeout, retries and budget.
-        store_mode: `read_write`, `read_only` (nothing is sent), `refresh` (nothing is read) or `off`.
-        arbiter: The judge for follow-up requests; without one, the judge of the preceding judgments.
-        observe: Called after each judgment and each retry.
-        clock: The source of time.
-        spool: The folder, or a folder below it, for a temporary file of judgments that exceed the memory limit.
-        spent: The budget that other runs have spent.
-        shared: The limits that workers on the store share.
+        observe: Called with the progress after each judgment and each retry.
+        **settings: The other settings of `Session`.
 
     Raises:
         ConfigError: If that file cannot be written; answers so far are stored.
         JudgeSetupError: If a judge cannot be called at all; answers so far are stored.
         StoreError: If the store fails.
     """
-    everyone = (*judges, *((arbiter,) if arbiter is not None else ()))
-    reads = store if store_mode in ("read_write", "read_only") else None
-    tally = Tally()
-    sender = Sender(
-        everyone,
-        store if store_mode in ("read_write", "refresh") else None,
-        runner,
-        tally,
-        clock or Clock(),
-        calls=store_mode != "read_only",
-        claims=store if store_mode == "read_write" else None,
-        spool=spool,
-        spent=spent,
-        shared=shared,
-    )
-    calls = PlannedCalls(cases, evaluator, [judge.spec for judge in judges], reads)
-    run = _Run(evaluator, everyone, runner, observe, reads, calls, tally, sender, Spool(folder=spool))
-    sender.changed = run.report
-    if arbiter is not None:
-        run.arbiter, sender.also_checked = len(judges), (len(judges),)
-    if runner.budget_usd is not None and reads is not None:
-        for index, each in enumerate(everyone):
-            if lengths := [answer.usage.completion_tokens or 0 for answer in reads.recent(each.spec.model)]:
-                sender.lengths.earlier[index] = max(lengths)
+    session = Session(evaluator, judges, store, runner, remembers=True, **settings)
+    run = session.begin(cases, session.tally, observe)
+    run.sender.changed = run.report
     try:
         with on_interrupt(run.interrupt), freeze_imports():
             await run.workers()
-            await sender.settle()
+            await session.settle()
     finally:
-        for each in everyone:
-            await each.close()
-        await sender.close()
+        await session.close()
     return run.result()
 
 
@@ -143,11 +206,12 @@ class _Run:
         """Run the workers until every call is done, one of them fails, or the run is stopped."""
         self.tasks = [asyncio.create_task(self._work()) for _ in range(WORKERS * self.runner.concurrency)]
         try:
-            await asyncio.wait(self.tasks, return_when=asyncio.FIRST_EXCEPTION)
+            _, pending = await asyncio.wait(self.tasks, return_when=asyncio.FIRST_EXCEPTION)
             if (first := self.tally.first_sent) is not None:
                 self.sending = time.monotonic() - first
-            self._stop()
-            await asyncio.wait(self.tasks, timeout=GRACE_SECONDS)
+            if pending:
+                self._stop()
+                await asyncio.wait(self.tasks, timeout=GRACE_SECONDS)
         finally:
             self._end()
             ends = await asyncio.gather(*self.tasks, return_exceptions=True)

@@ -401,3 +401,27 @@ def _one_each(item: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 def _texts() -> dict[str, Any]:
     return {"type": "array", "items": _TEXT, "maxItems": 3}
+
+
+def rationale(answer: Mapping[str, Any] | None, criterion: str | None = None) -> str | None:
+    """Return the judge's reasoning on a criterion, or overall, from any of the answer formats."""
+    if answer is None:
+        return None
+    if criterion is None:
+        return _words(answer.get("result")) or _words(answer)
+    entries = [entry for part in ("comparison", "scores") for entry in answer_entries(answer.get(part))]
+    return next((_words(entry) for entry in entries if entry.get("criterion") == criterion), None)
+
+
+def answer_entries(part: Any) -> list[Mapping[str, Any]]:
+    """Return the entries of a part of an answer, which may be a list, or a mapping by criterion."""
+    if isinstance(part, Mapping):
+        return [{"criterion": name, **entry} for name, entry in part.items() if isinstance(entry, Mapping)]
+    return [entry for entry in part if isinstance(entry, Mapping)] if isinstance(part, list | tuple) else []
+
+
+def _words(entry: Any) -> str | None:
+    if not isinstance(entry, Mapping):
+        return None
+    texts = (entry.get(key) for key in ("reasoning", "justification", "overallReasoning", "summary"))
+    return next((text for text in texts if isinstance(text, str) and text), None)

@@ -118,14 +118,40 @@ def score_without_intervals(
     return scored if chosen is None else replace(scored, found=[*weigh_labels(scored.found, chosen)])
 
 
+def verdicts_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Sequence[Verdict]:
+    """Return the verdicts of `score_run`, without metrics.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        judgments: their judgments.
+
+    Raises:
+        ConfigError: as `score_run`.
+    """
+    if config.mode.name == CHECKLIST:
+        items, each = read_items(cases, judgments, config.scoring.checklist)
+        plain = _without_samples(config)
+        return _resolve_units(
+            plain, cases, read_judgments(cases, scored_judgments(cases, each), [*config.weights()]), items.verdicts
+        ).objects
+    if (classes := config.rubric.named_classes) is not None:
+        read = use_expectations(config, read_judgments(cases, judgments, [*config.weights()], classes))
+        return class_verdict_objects(cases, class_verdicts(config, cases, read, _panel(config, read))[0])
+    return _resolve_units(config, cases, read_judgments(cases, judgments, [*config.weights()])).objects
+
+
+def _without_samples(config: RunConfig) -> RunConfig:
+    """Return the config of checklists as scores: samples are combined by item, so a response has one score."""
+    return config.model_copy(update={"mode": config.mode.model_copy(update={"samples": 1})})
+
+
 def _score_checklists(
     config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters
 ) -> ScoredRun:
     """Score responses by their checklists, then as if the judge had given these scores."""
     items, each = read_items(cases, judgments, config.scoring.checklist)
-    # Samples are combined by item, so a response has one score.
-    plain = config.model_copy(update={"mode": config.mode.model_copy(update={"samples": 1})})
-    scored = _score_units(plain, cases, scored_judgments(cases, each), clusters, items.verdicts)
+    scored = _score_units(_without_samples(config), cases, scored_judgments(cases, each), clusters, items.verdicts)
     asked = read_judgments(cases, judgments, ())
     own = [*_of_checklists(config, items, asked), *cost_statistics(asked, len(cases))]
     if config.dataset.benchmark is not None:
@@ -144,6 +170,49 @@ def _of_checklists(config: RunConfig, items: ItemColumns, asked: JudgmentColumns
     return [*agreement, *missing_statistics(asked, items.cases)]
 
 
+@dataclass(frozen=True, slots=True)
+class _ResolvedUnits:
+    """The verdicts of a run on pairs, responses or lists.
+
+    Attributes:
+        config: the config with its settled rules.
+        judgments: the judgments.
+        panel: the panel, if there are several judges.
+        by_judge: the judgments of each judge of the panel.
+        each: the verdicts of each judge of the panel.
+        verdicts: the verdicts of the judge, or of the panel by votes.
+        notes: how settings were interpreted.
+        objects: the verdicts as objects.
+    """
+
+    config: RunConfig
+    judgments: JudgmentColumns
+    panel: Panel | None
+    by_judge: Mapping[str, JudgmentColumns]
+    each: Mapping[str, VerdictColumns]
+    verdicts: VerdictColumns
+    notes: tuple[str, ...]
+    objects: Sequence[Verdict]
+
+
+def _resolve_units(
+    config: RunConfig,
+    cases: Sequence[Case],
+    given: JudgmentColumns,
+    items: Sequence[tuple[ItemVerdict, ...]] = (),
+) -> _ResolvedUnits:
+    judgments = use_expectations(config, given)
+    notes = aggregate_notes(config, judgments)
+    config = settled(config, judgments)
+    panel = _panel(config, judgments)
+    by_judge = {} if panel is None else {name: judgments.select(name) for name in panel.names}
+    each = {name: resolve(config, cases, own) for name, own in by_judge.items()}
+    judges = list(each.values())
+    verdicts = resolve(config, cases, judgments) if panel is None else vote(panel, config, cases, judgments, judges)
+    objects = verdict_objects(cases, verdicts, each, "mean" if judges else config.scoring.combine, items)
+    return _ResolvedUnits(config, judgments, panel, by_judge, each, verdicts, notes, objects)
+
+
 def _score_units(
     config: RunConfig,
     cases: Sequence[Case],
@@ -152,14 +221,9 @@ def _score_units(
     items: Sequence[tuple[ItemVerdict, ...]] = (),
 ) -> ScoredRun:
     """Score pairs, responses or lists: each judge, and the panel by their votes if there are several."""
-    judgments = use_expectations(config, read_judgments(cases, given, [*config.weights()]))
-    notes = aggregate_notes(config, judgments)
-    config = settled(config, judgments)
-    panel = _panel(config, judgments)
-    by_judge = {} if panel is None else {name: judgments.select(name) for name in panel.names}
-    each = {name: resolve(config, cases, own) for name, own in by_judge.items()}
-    judges = list(each.values())
-    verdicts = resolve(config, cases, judgments) if panel is None else vote(panel, config, cases, judgments, judges)
+    resolved = _resolve_units(config, cases, read_judgments(cases, given, [*config.weights()]), items)
+    config, judgments, verdicts = resolved.config, resolved.judgments, resolved.verdicts
+    judges = list(resolved.each.values())
     more, details = extra_results(config, cases, verdicts, judgments, clusters)
     found = [
         *statistics(config, cases, verdicts, judgments),
@@ -167,13 +231,12 @@ def _score_units(
         *more,
         *cost_statistics(judgments, len(cases)),
     ]
-    for name, one in each.items():
-        found += prefix_judge(name, statistics(config, cases, one, by_judge[name]))
-    winners = None if panel is None else winners_at(panel, config, judges)
+    for name, one in resolved.each.items():
+        found += prefix_judge(name, statistics(config, cases, one, resolved.by_judge[name]))
+    winners = None if resolved.panel is None else winners_at(resolved.panel, config, judges)
     margins = None if winners is None else np.concatenate([one.margin for one in judges])
     points = frontier(verdicts, config.tie.min_confidence, winners, margins)
-    objects = verdict_objects(cases, verdicts, each, "mean" if judges else config.scoring.combine, items)
-    return ScoredRun(objects, found, points, details, clusters, notes)
+    return ScoredRun(resolved.objects, found, points, details, clusters, resolved.notes)
 
 
 def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
 from evalkit.errors import TrackingError
+from evalkit.evaluators.answers import answer_entries, rationale
 from evalkit.results import RunResult
 from evalkit.tracking import contents
 from evalkit.types import Case, Judgment, Unit, Usage, Verdict
@@ -104,7 +105,7 @@ def _of_items(judgment: Judgment, case: Case | None) -> Iterator[Assessment]:
     from mlflow.entities import AssessmentSource, Feedback
 
     source = AssessmentSource("LLM_JUDGE", judgment.judge or "judge")
-    reasons = {entry.get("item"): entry.get("reason") for entry in _entries((judgment.answer or {}).get("items"))}
+    reasons = {entry.get("item"): entry.get("reason") for entry in answer_entries((judgment.answer or {}).get("items"))}
     known = {item.id: item for item in case.checklist} if case is not None else {}
     for name, answer in islice(judgment.items.items(), MOST_ITEMS):
         if answer is not None:
@@ -160,29 +161,6 @@ def label_of(verdict: Verdict | None, case: Case | None) -> str | float | None:
         return verdict.label if verdict else None
     response = case.responses[verdict.unit[0]]
     return (response.class_name if response.grade is None else response.grade) if len(verdict.unit) == 1 else None
-
-
-def rationale(answer: Mapping[str, Any] | None, criterion: str | None = None) -> str | None:
-    """Return the judge's reasoning on a criterion, or overall, from any of the answer formats."""
-    if answer is None:
-        return None
-    if criterion is None:
-        return _words(answer.get("result")) or _words(answer)
-    entries = [entry for part in ("comparison", "scores") for entry in _entries(answer.get(part))]
-    return next((_words(entry) for entry in entries if entry.get("criterion") == criterion), None)
-
-
-def _entries(part: Any) -> list[Mapping[str, Any]]:
-    if isinstance(part, Mapping):
-        return [{"criterion": name, **entry} for name, entry in part.items() if isinstance(entry, Mapping)]
-    return [entry for entry in part if isinstance(entry, Mapping)] if isinstance(part, list | tuple) else []
-
-
-def _words(entry: Any) -> str | None:
-    if not isinstance(entry, Mapping):
-        return None
-    texts = (entry.get(key) for key in ("reasoning", "justification", "overallReasoning", "summary"))
-    return next((text for text in texts if isinstance(text, str) and text), None)
 
 
 _PREVIEW = 1_000

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evalkit.tracking.traces import choose, label_of, rationale
+from evalkit.evaluators.answers import rationale
+from evalkit.tracking.traces import choose, label_of
 from evalkit.types import Case, Response, Verdict
 
 

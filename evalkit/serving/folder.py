@@ -1,0 +1,189 @@
+"""The folder of a judge: what `evalkit export RUN --to judge` writes and `load_judge` reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from evalkit.api import build_evaluator
+from evalkit.config import CHECKLIST, DatasetConfig, GateConfig, RunConfig, RunnerConfig, StoreConfig, TrackingConfig
+from evalkit.config.run_config import config_error
+from evalkit.core.hashing import digest
+from evalkit.core.redaction import remedy_for, secrets_of
+from evalkit.errors import ConfigError
+from evalkit.results import RunResult
+from evalkit.runs import read_run, write_files
+from evalkit.runs.layout import MANIFEST, PROMPTS
+from evalkit.runs.manifest import dump, load
+from evalkit.runs.records import encode_pretty
+from evalkit.serving.trust import Validation, describe_trust
+
+JUDGE: Final = "judge.yaml"
+TRUST: Final = "trust.json"
+SCHEMAS: Final = "schemas.json"
+README: Final = "README.md"
+_REMEDY: Final = "export the judge again with `evalkit export RUN --to judge`"
+_README: Final = """\
+# The judge {judge}
+
+{sentence}
+
+{sentence_zh}
+
+This folder holds a judge that was validated on the data set {data} ({rows} cases, {date}). It has no case of that data
+set, no key and no path.
+
+- `{config}`: the configuration that was judged. `{prompts}`: its prompt templates. `{schemas}`: the answer's schema.
+- `{trust}`: what the validation showed, with intervals. It holds for this configuration only: a judge with a changed
+  file is refused.
+
+Use it in Python:
+
+    import evalkit
+
+    judge = evalkit.load_judge("{folder}")
+    verdict = judge.sync({fields})
+    print(verdict.json())
+"""
+_EXAMPLE: Final = {
+    "pairwise": 'prompt="…", response_a="…", response_b="…"',
+    "listwise": 'prompt="…", responses=["…", "…", "…"]',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeFolder:
+    """A judge as in its folder: its config, the texts of its templates by name, and what is known about it."""
+
+    config: RunConfig
+    templates: Mapping[str, str]
+    validation: Validation
+
+
+def judge_folder(result: RunResult) -> JudgeFolder:
+    """Return the judge of a finished run, without its data, its paths and its tracker.
+
+    Raises:
+        ConfigError: If the run was imported or its folder has no templates.
+    """
+    where = str(result.folder)
+    if result.manifest.get("imported"):
+        remedy = "judge the cases with evalkit first"
+        raise ConfigError("its judgments were imported, so there is no judge to use", where=where, remedy=remedy)
+    templates = _object(Path(where) / PROMPTS)
+    if absent := sorted(set(result.manifest.get("prompt_hashes") or {}) - templates.keys()):
+        raise ConfigError(f"{PROMPTS} has no {absent[0]}", where=where, remedy="rerun the run")
+    config, runner = result.config, result.config.runner
+    limits = RunnerConfig(concurrency=runner.concurrency, timeout=runner.timeout, retries=runner.retries)
+    bare: dict[str, Any] = {
+        "dataset": DatasetConfig(),
+        "tracking": TrackingConfig(),
+        "store": StoreConfig(),
+        "gate": GateConfig(),
+        "objective": None,
+        "runner": limits,
+    }
+    return JudgeFolder(
+        config.model_copy(update=bare), templates, Validation(describe_trust(result), f"the metrics of {where}")
+    )
+
+
+def judge_files(result: RunResult, folder: Path) -> dict[str, bytes]:
+    """Return the files of the folder of a run's judge.
+
+    Raises:
+        ConfigError: As `judge_folder`; or if the configuration contains a secret.
+    """
+    judge = judge_folder(result)
+    for key, found in secrets_of(judge.config.dump()):
+        raise ConfigError(found, where=key, remedy=remedy_for(key))
+    contents = {
+        JUDGE: dump(judge.config.dump()),
+        PROMPTS: encode_pretty(dict(judge.templates)),
+        SCHEMAS: encode_pretty(_schemas(judge, result)),
+    }
+    trust = {**judge.validation.content, "content_hash": _content_hash(contents)}
+    data = trust["dataset"]
+    readme = _README.format(
+        judge=trust["judge"],
+        sentence=trust["decision"]["sentence"],
+        sentence_zh=trust["decision"]["sentence_zh"],
+        data=data["name"],
+        rows=data["rows"],
+        date=str(trust["date"])[:10],
+        config=JUDGE,
+        prompts=PROMPTS,
+        schemas=SCHEMAS,
+        trust=TRUST,
+        folder=folder.name,
+        fields=_EXAMPLE.get(judge.config.mode.name, 'prompt="…", response="…"'),
+    )
+    return {**contents, TRUST: encode_pretty(trust), README: readme.encode()}
+
+
+def _schemas(judge: JudgeFolder, result: RunResult) -> dict[str, Any]:
+    """Return the schemas of the judge's answers by name; those of checklists depend on the case."""
+    if judge.config.mode.name == CHECKLIST or not result.cases:
+        return {}
+    requests = build_evaluator(judge.config, judge.templates).plan(result.cases[0])
+    return {one.answer.name: dict(one.answer.schema) for one in requests if one.answer is not None}
+
+
+def write_judge(result: RunResult, folder: Path) -> None:
+    """Write the folder of a run's judge.
+
+    Raises:
+        ConfigError: If the run has no judge to use, or the folder has files or cannot be written.
+    """
+    files = judge_files(result, folder)
+    if folder.exists() and (not folder.is_dir() or any(child.name not in files for child in folder.iterdir())):
+        raise ConfigError("has other files", where=str(folder), remedy="choose another --output")
+    write_files(folder, files)
+
+
+def read_judge(path: Path) -> JudgeFolder:
+    """Read the folder of a judge, or the judge of a run folder; no code is run.
+
+    Raises:
+        ConfigError: If it is neither, or a file is missing, damaged or was changed after the export.
+    """
+    if (path / MANIFEST).exists() or not (path / JUDGE).exists():
+        return judge_folder(read_run(path))
+    contents = {name: _bytes(path / name) for name in (JUDGE, PROMPTS, SCHEMAS)}
+    validation = Validation(_object(path / TRUST), str(path / TRUST))
+    if validation.content.get("content_hash") != _content_hash(contents):
+        what = f"{JUDGE}, {PROMPTS} or {SCHEMAS} was changed after the export, so {TRUST} does not describe this judge"
+        raise ConfigError(what, where=str(path), remedy=_REMEDY)
+    try:
+        config = RunConfig.model_validate(load(contents[JUDGE]))
+    except ValueError as bad:
+        if isinstance(bad, ValidationError):
+            raise config_error(bad, [path / JUDGE]) from None
+        raise ConfigError(f"the file is damaged ({bad})", where=str(path / JUDGE), remedy=_REMEDY) from None
+    return JudgeFolder(config, _object(path / PROMPTS), validation)
+
+
+def _content_hash(contents: Mapping[str, bytes]) -> str:
+    return digest({name: content.decode("utf-8", "surrogateescape") for name, content in contents.items()})
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as bad:
+        raise ConfigError(f"cannot be read ({bad.strerror or bad})", where=str(path), remedy=_REMEDY) from None
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(_bytes(path))
+    except (ValueError, RecursionError) as bad:
+        raise ConfigError(f"the file is damaged ({str(bad)[:120]})", where=str(path), remedy=_REMEDY) from None
+    if not isinstance(value, dict):
+        raise ConfigError("the file is damaged (not an object)", where=str(path), remedy=_REMEDY)
+    return value

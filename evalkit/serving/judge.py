@@ -1,0 +1,271 @@
+"""A validated judge as a value: called with texts, it returns a verdict and what is known about the judge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+from weakref import WeakKeyDictionary
+
+from pydantic import ValidationError
+
+from evalkit.api import JudgingSession
+from evalkit.config import DatasetConfig, RunConfig
+from evalkit.config.run_config import config_error
+from evalkit.datasets.case_reader import CaseReader
+from evalkit.engine.event_loop import run_async
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.evaluators.answers import rationale
+from evalkit.plugins import allowing_code
+from evalkit.results import Spent
+from evalkit.serving.folder import JudgeFolder, read_judge
+from evalkit.serving.trust import Trust
+from evalkit.types import Case, Judgment, Verdict, Winner
+
+FIELDS: Final = (
+    "id", "prompt", "response", "response_a", "response_b", "responses", "context", "reference", "checklist"
+)  # fmt: skip
+SETTINGS: Final = ("store", "runner")
+"""The sections that a caller may set: they do not change a verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeVerdict:
+    """A judge's verdict on one case.
+
+    Attributes:
+        status: `missing` if there is no verdict; no other value then stands for it.
+        winner: The winner of a pair.
+        score: The score of a response.
+        class_name: The class of a response.
+        reason: The source of the verdict, as in `Verdict`.
+        explanation: The judge's own words, if there are any.
+        criteria: The margin or score by criterion.
+        verdicts: Every verdict on the case: of each response, pair and checklist item.
+        cost_usd: The cost of answers that were not in the store; `None` if it is unknown.
+        stored: Whether every answer came from the store.
+        error: Why the verdict is missing.
+        error_kind: The kind of the failed call, if one failed.
+        trust: What is known about the judge, and warnings about this case.
+    """
+
+    status: Literal["ok", "missing"]
+    winner: Winner | None
+    score: float | None
+    class_name: str | None
+    reason: str
+    explanation: str | None
+    criteria: Mapping[str, float]
+    verdicts: tuple[Verdict, ...]
+    cost_usd: float | None
+    stored: bool
+    error: str | None
+    error_kind: str | None
+    trust: Trust
+
+    @property
+    def value(self) -> Winner | float | str | None:
+        """The winner, score or class; `None` if it is missing."""
+        return self.winner or (self.class_name if self.score is None else self.score)
+
+    def json(self) -> dict[str, Any]:
+        """Return the verdict as a JSON value."""
+        return asdict(self)
+
+
+class Judge:
+    """A judge with the configuration that was validated. Calls share its store, its limits and its budget.
+
+    Args:
+        folder: The judge.
+        settings: The values of `store` and `runner` to change.
+        allow_code: Let its config name classes by dotted paths, which are imported and run.
+
+    Raises:
+        ConfigError: If a setting, a template or a plug-in cannot be used.
+    """
+
+    def __init__(
+        self, folder: JudgeFolder, settings: Mapping[str, Mapping[str, Any]] | None = None, *, allow_code: bool = False
+    ) -> None:
+        self.config = _with_settings(folder.config, settings or {})
+        self.validation = folder.validation
+        self._templates, self._allow_code = folder.templates, allow_code
+        self._spent = Spent()
+        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()
+        mode, classes = self.config.mode, self.config.rubric.named_classes
+        self._reader = CaseReader(DatasetConfig(), mode.name, items=mode.items, classes=classes)
+
+    @property
+    def trust(self) -> Trust:
+        """What is known about the judge."""
+        return Trust(self.validation.use, self.validation.sentence)
+
+    async def __call__(self, **fields: Any) -> JudgeVerdict:
+        """Judge one case.
+
+        Args:
+            **fields: The fields of a case: `prompt`; `response`, `response_a` and `response_b`, or `responses`;
+                `context`, `reference`, `checklist`, `id`.
+
+        Raises:
+            DatasetError: If they are not a case for this judge.
+            JudgeSetupError: If the judge cannot be called.
+            StoreError: If the store fails.
+        """
+        (verdict,) = await self.batch([fields])
+        return verdict
+
+    def sync(self, **fields: Any) -> JudgeVerdict:
+        """Judge one case and wait for its verdict; the arguments and errors are those of a call."""
+
+        async def once() -> JudgeVerdict:
+            try:
+                return await self(**fields)
+            finally:
+                await self.close()
+
+        return run_async(once())
+
+    async def batch(self, cases: Iterable[Mapping[str, Any]]) -> list[JudgeVerdict]:
+        """Judge cases, each a mapping of the fields of a call; the errors are those of a call."""
+        read = [self.case(fields, str(number)) for number, fields in enumerate(cases, 1)]
+        # Ids of callers may repeat; scoring needs each once.
+        numbered = [replace(case, id=str(number)) for number, case in enumerate(read)]
+        judgments, verdicts = await self._judged(numbered)
+        by_case: dict[str, tuple[list[Judgment], list[Verdict]]] = {case.id: ([], []) for case in numbered}
+        for judgment in judgments:
+            by_case[judgment.case_id][0].append(judgment)
+        for verdict in verdicts:
+            by_case[verdict.case_id][1].append(verdict)
+        return [self._verdict(case, *by_case[str(number)]) for number, case in enumerate(read)]
+
+    async def close(self) -> None:
+        """Close the connections of this event loop."""
+        shared = self._sessions.pop(asyncio.get_running_loop(), None)
+        if shared is not None:
+            shared.over = True
+            await shared.leave()
+
+    async def __aenter__(self) -> Self:
+        """Return the judge; its connections are closed at the end of the block."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the connections."""
+        await self.close()
+
+    def case(self, fields: Mapping[str, Any], number: str = "1") -> Case:
+        """Return the case in the fields of a call.
+
+        Raises:
+            DatasetError: If they are not a case for this judge.
+        """
+        if unknown := [name for name in fields if name not in FIELDS]:
+            raise ConfigError(f"unknown field '{unknown[0]}'", where="case", remedy=did_you_mean(unknown[0], FIELDS))
+        row = {name: value for name, value in fields.items() if value is not None}
+        case = self._reader.read({"id": number, **row}, 1, "case")
+        assert case is not None  # only dataset.on_error omits a row
+        return case
+
+    async def _judged(self, cases: Sequence[Case]) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
+        loop = asyncio.get_running_loop()
+        while True:
+            shared = self._sessions.get(loop)
+            if shared is None or shared.session.stopped:
+                with allowing_code(self._allow_code):
+                    session = JudgingSession(self.config, self._templates, self._spent)
+                if shared is not None:
+                    shared.over = True
+                shared = self._sessions[loop] = _Shared(session)
+            shared.users += 1
+            try:
+                judged = await shared.session.judge(cases)
+                # An error in another call ends the session before this one is complete.
+                if len(judged[0]) >= sum(len(shared.session.evaluator.plan(case)) for case in cases):
+                    return judged
+            finally:
+                shared.users -= 1
+                await shared.leave()
+
+    def _verdict(self, case: Case, judgments: Sequence[Judgment], verdicts: Sequence[Verdict]) -> JudgeVerdict:
+        main = next(iter(verdicts))
+        if len(case.responses) > 1 and len(main.unit) == 1:  # a list has scores and pairs
+            main = next((one for one in verdicts if len(one.unit) == 2), main)
+        missing = main.winner is None and main.score is None and main.class_name is None and main.reason != "abstained"
+        failed = next((one for one in judgments if one.error), None)
+        paid = [one for one in judgments if not one.stored]
+        costs = [
+            completion.cost_usd
+            for one in paid
+            for completion in (*one.earlier, one.completion)
+            if completion is not None
+        ]
+        trust = self.validation.trust(case, judgments, list(self.config.criteria))
+        return JudgeVerdict(
+            status="missing" if missing else "ok",
+            winner=main.winner,
+            score=main.score,
+            class_name=main.class_name,
+            reason=main.reason,
+            explanation=next((text for one in judgments if (text := rationale(one.answer))), None),
+            criteria=main.criteria,
+            verdicts=tuple(replace(one, case_id=case.id) for one in verdicts),
+            cost_usd=None if any(cost is None for cost in costs) else sum(filter(None, costs)),
+            stored=not paid,
+            error=failed.error if missing and failed else None,
+            error_kind=failed.error_kind if missing and failed else None,
+            trust=trust,
+        )
+
+
+class _Shared:
+    """A session that calls of one event loop share; it is closed once it is over and unused."""
+
+    def __init__(self, session: JudgingSession) -> None:
+        self.session, self.users, self.over = session, 0, False
+
+    async def leave(self) -> None:
+        if not self.users and (self.over or self.session.stopped) and not self.session.closed:
+            await self.session.close()
+
+
+def load_judge(
+    path: str | Path,
+    *,
+    api_base: str | None = None,
+    store: Mapping[str, Any] | None = None,
+    runner: Mapping[str, Any] | None = None,
+    allow_code: bool = False,
+) -> Judge:
+    """Load the judge in a folder of `evalkit export --to judge`, or of a finished run.
+
+    Args:
+        path: The folder.
+        api_base: The address of the judge's server, which must be repeated because it gets your key.
+        store: Settings of the store, such as `{"url": "judge.db"}`.
+        runner: Limits, such as `{"budget_usd": 5, "concurrency": 16}`.
+        allow_code: Let its config name classes by dotted paths, which are imported and run.
+
+    Raises:
+        ConfigError: If the folder has no judge, its files were changed, or it names a server that is not repeated.
+    """
+    folder = read_judge(Path(path))
+    for member in folder.config.judge.members:
+        if member.api_base is not None and member.api_base != api_base:
+            what = f"the judge is called at {member.api_base}, which would get your key"
+            remedy = f"if you trust this server, add --api-base {member.api_base} (in Python, api_base=…)"
+            raise ConfigError(what, where="judge.api_base", remedy=remedy)
+    return Judge(folder, {"store": store or {}, "runner": runner or {}}, allow_code=allow_code)
+
+
+def _with_settings(config: RunConfig, settings: Mapping[str, Mapping[str, Any]]) -> RunConfig:
+    values = config.dump()
+    for section in SETTINGS:
+        values[section] |= settings.get(section, {})
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        raise config_error(error, []) from None

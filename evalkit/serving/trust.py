@@ -1,0 +1,226 @@
+"""What is known about a judge, as `trust.json` states it, and when a case or an answer is outside of it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final
+
+from evalkit.core.translation import Message, gettext, in_every_language
+from evalkit.decision import USES, Use
+from evalkit.errors import ConfigError
+from evalkit.gating import GATE
+from evalkit.report.decisions import sentence
+from evalkit.results import RunResult
+from evalkit.runs.records import metric_values
+from evalkit.scoring.catalog import CATALOG
+from evalkit.types import Case, Completion, Judgment
+
+FORMAT: Final = 1
+SLACK: Final = 2
+"""A text is too short or too long by this factor compared with every validated one."""
+LETTERS: Final = 2_000
+"""The script of a text is that of most of its first letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrustWarning:
+    """A reason why an answer is not covered by the validation; `kind` is stable, `text` is in English."""
+
+    kind: str
+    text: str
+    text_zh: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What a judge can be used for, and what speaks against using one answer.
+
+    Attributes:
+        use: The decision: `single`, `rates`, `rates_corrected`, `none` or `unknown`.
+        sentence: The decision in words.
+        warnings: Why this answer comes from outside of what was validated.
+    """
+
+    use: Use
+    sentence: str
+    warnings: tuple[TrustWarning, ...] = ()
+
+
+class Validation:
+    """The content of a `trust.json`, checked.
+
+    Args:
+        content: The parsed file.
+        where: Its name for errors.
+
+    Raises:
+        ConfigError: If it is not the description of a judge.
+    """
+
+    def __init__(self, content: Any, where: str) -> None:
+        try:
+            if content["format"] != FORMAT:
+                raise ValueError(f"its format is {content['format']}, and this evalkit reads {FORMAT}")
+            self.use: Use = content["decision"]["use"]
+            if self.use not in USES:
+                raise ValueError(f"unknown use '{self.use}'")
+            self.sentence = str(content["decision"]["sentence"])
+            self.scripts = frozenset(map(str, content["validated"]["scripts"]))
+            self.lengths = {
+                str(part): (int(ends[0]), int(ends[1])) for part, ends in content["validated"]["characters"].items()
+            }
+            self.criteria = [str(name) for name in content["validated"]["criteria"]]
+            self.models = {str(one["name"]): frozenset(map(str, one["reported"])) for one in content["judges"]}
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as bad:
+            why = f"{bad} is missing" if isinstance(bad, KeyError) else str(bad)[:120]
+            raise ConfigError(
+                f"does not describe a judge ({why})", where=where, remedy="export the judge again"
+            ) from None
+        self.content = content
+
+    def trust(self, case: Case, judgments: Sequence[Judgment], criteria: Sequence[str]) -> Trust:
+        """Return what the validation says about the answers on one case."""
+        warnings = [
+            TrustWarning(kind, *in_every_language(text))
+            for kind, text in (
+                *self._of_decision(),
+                *self._of_case(case),
+                *self._of_criteria(criteria),
+                *self._of_models(judgments),
+            )
+        ]
+        return Trust(self.use, self.sentence, tuple(warnings))
+
+    def _of_decision(self) -> Iterator[tuple[str, Message]]:
+        if self.use == "none":
+            yield "not_trusted", gettext("The validation found that this judge cannot be trusted.")
+        elif self.use == "unknown":
+            yield "not_validated", gettext("The labels of the validation did not decide whether to trust this judge.")
+
+    def _of_case(self, case: Case) -> Iterator[tuple[str, Message]]:
+        if unseen := sorted({script(text) for text in _texts(case)} - self.scripts - {""}):
+            yield "script", gettext("The validation had no text in {script} script.", script=unseen[0])
+        for part, texts in _parts(case).items():
+            low, high = self.lengths.get(part, (0, 0))
+            for length in map(len, texts):
+                if part in self.lengths and not (low <= length * SLACK and length <= high * SLACK):
+                    yield (
+                        "length",
+                        gettext(
+                            "A text ({part}) has {length:,} characters; the validation had {low:,} to {high:,}.",
+                            part=part,
+                            length=length,
+                            low=low,
+                            high=high,
+                        ),
+                    )
+                    break
+
+    def _of_criteria(self, criteria: Sequence[str]) -> Iterator[tuple[str, Message]]:
+        if unseen := [name for name in criteria if name not in self.criteria]:
+            yield "criterion", gettext("The validation did not use the criterion '{name}'.", name=unseen[0])
+
+    def _of_models(self, judgments: Sequence[Judgment]) -> Iterator[tuple[str, Message]]:
+        for name, model in sorted(reported_models(judgments)):
+            known = self.models.get(name)
+            if known and model not in known:
+                expected = ", ".join(sorted(known))
+                yield (
+                    "model",
+                    gettext(
+                        "The provider answered with model {model}; the validation had {expected}.",
+                        model=model,
+                        expected=expected,
+                    ),
+                )
+
+
+def describe_trust(result: RunResult) -> dict[str, Any]:
+    """Return what a finished run shows about its judge, as a JSON value for `trust.json`."""
+    manifest, config = result.manifest, result.config
+    data, decision = manifest.get("dataset") or {}, result.decision
+    english, chinese = in_every_language(sentence(decision, result.metrics))
+    scripts, lengths = _ranges(result.cases)
+    reported: dict[str, set[str]] = {}
+    for name, model in reported_models(result.judgments):
+        reported.setdefault(name, set()).add(model)
+    return {
+        "format": FORMAT,
+        "judge": manifest.get("judge"),
+        "mode": config.mode.name,
+        "decision": {**decision.json(), "sentence": english, "sentence_zh": chinese},
+        "metrics": {
+            name: metric_values(metric) for name, metric in result.metrics.items() if CATALOG.is_headline(name)
+        },
+        "dataset": {key: data.get(key) for key in ("name", "rows", "fingerprint")},
+        "labels": manifest.get("labels"),
+        "gate": manifest.get(GATE),
+        "audit": {name: metric_values(metric) for name, metric in result.metrics.items() if name.startswith("audit/")}
+        or None,
+        "judges": [
+            {"name": label, "model": member.model, "reported": sorted(reported.get(label, ()))}
+            for member in config.judge.members
+            if (label := member.label)
+        ],
+        "validated": {
+            "scripts": dict(scripts.most_common()),
+            "characters": {part: list(ends) for part, ends in lengths.items()},
+            "criteria": list(config.criteria),
+        },
+        "date": manifest.get("ended"),
+        **{key: manifest.get(key) for key in ("evalkit", "python", "packages", "config_hash", "prompt_hashes")},
+    }
+
+
+def reported_models(judgments: Iterable[Judgment]) -> set[tuple[str, str]]:
+    """Return each judge's name with each model that the provider reported in its answers."""
+    return {
+        (one.arbiter or one.judge, completion.model)
+        for one in judgments
+        for completion in _completions(one)
+        if completion.model
+    }
+
+
+def _completions(judgment: Judgment) -> Iterator[Completion]:
+    yield from judgment.earlier
+    if judgment.completion is not None:
+        yield judgment.completion
+
+
+def _texts(case: Case) -> Iterator[str]:
+    yield case.prompt
+    yield from (response.text for response in case.responses)
+
+
+def _parts(case: Case) -> dict[str, list[str]]:
+    return {"prompt": [case.prompt], "response": [response.text for response in case.responses]}
+
+
+def _ranges(cases: Iterable[Case]) -> tuple[Counter[str], dict[str, tuple[int, int]]]:
+    """Return the number of texts in each script, and the shortest and longest length of each part."""
+    scripts, lengths = Counter[str](), dict[str, tuple[int, int]]()
+    for case in cases:
+        scripts.update(filter(None, map(script, _texts(case))))
+        for part, texts in _parts(case).items():
+            for length in map(len, texts):
+                low, high = lengths.get(part, (length, length))
+                lengths[part] = (min(low, length), max(high, length))
+    return scripts, lengths
+
+
+def script(text: str) -> str:
+    """Return the script of most letters of a text, such as Latin or Han; empty without letters."""
+    counts = Counter(map(_script_of, islice(filter(str.isalpha, text), LETTERS)))
+    return counts.most_common(1)[0][0] if counts else ""
+
+
+@lru_cache(4096)
+def _script_of(letter: str) -> str:
+    name = unicodedata.name(letter, "unknown").split()[0].capitalize()
+    return "Han" if name == "Cjk" else name
