@@ -158,7 +158,7 @@ def run(
         RunInterruption: on Ctrl-C; received answers are in the store.
     """
     if cases is not None:
-        config = config.model_copy(update={"dataset": config.dataset.model_copy(update={"path": None, "format": None})})
+        config = config.with_({"dataset.path": None, "dataset.format": None})
     folder = folder or default_folder(config)
     with allowing_code(allow_code):
         check_options(config.runner.options)
@@ -247,8 +247,7 @@ def _judge_in_workers(
         raise ConfigError("workers cannot read cases from memory", where=f"runner={config.runner.kind}", remedy=remedy)
 
     def stored() -> int:
-        store = config.store.model_copy(update={"mode": "read_only"})
-        reading = config.model_copy(update={"store": store})
+        reading = config.with_({"store.mode": "read_only"})
         return run_async(_judge_all(reading, materials.dataset.cases, materials.evaluator, None, folder, None))[
             1
         ].answers
@@ -305,7 +304,7 @@ async def _rewrite(
     """Have `probe.rewriter` write the paraphrases, one by one if it cannot be batched."""
     own = rewriting(config)
     if own.runner.kind == "batch" and any(map(reason_against, make_judges(own.judge, own.runner))):
-        own = own.model_copy(update={"runner": own.runner.model_copy(update={"kind": "online"})})
+        own = own.with_({"runner.kind": "online"})
     return await ask_judges(own, cases, Rewriter(config), observe, folder, spent, study=config)
 
 
@@ -349,8 +348,7 @@ class JudgingSession:
     def __init__(
         self, config: RunConfig, templates: Mapping[str, str] | None = None, spent: Spent | None = None
     ) -> None:
-        online = config.runner.model_copy(update={"kind": "online"})
-        self.config = config = config.model_copy(update={"runner": online})
+        self.config = config = config.with_({"runner.kind": "online"})
         self.evaluator = build_evaluator(self.config, templates)
         self._store, self.closed = open_store(config.store), False
         self._session = Session(

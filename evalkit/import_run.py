@@ -311,9 +311,8 @@ def add_labels(
 
 def _read_again(config: RunConfig, brought: ImportedJudgments) -> list[Judgment]:
     """Return the judgments reread from their texts, in the order shown."""
-    swap = config.swap.model_copy(update={"policy": "both" if config.mode.name == "pairwise" else "none"})
-    swap = swap.model_copy(update={"resolve": "tie", "arbiter": None})
-    mode = config.mode.model_copy(update={"samples": 1, "commit_first": False})
-    plain = config.model_copy(update={"swap": swap, "mode": mode})
+    policy = "both" if config.mode.name == "pairwise" else "none"
+    swap = {"swap.policy": policy, "swap.resolve": "tie", "swap.arbiter": None}
+    plain = config.with_({**swap, "mode.samples": 1, "mode.commit_first": False})
     evaluator = make_evaluator(plain, prompt_folders=[project() / "prompts"])
     return reread(evaluator, brought.cases, brought.judgments)

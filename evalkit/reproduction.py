@@ -162,7 +162,7 @@ def _own(result: RunResult, config: RunConfig, templates: Mapping[str, str] | No
 
 
 def _from_store(config: RunConfig, materials: Materials) -> Sequence[Judgment]:
-    config = config.model_copy(update={"store": config.store.model_copy(update={"mode": "read_only"})})
+    config = config.with_({"store.mode": "read_only"})
     return run_async(ask_judges(config, materials.dataset.cases, materials.evaluator)).judgments
 
 

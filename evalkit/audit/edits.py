@@ -243,7 +243,7 @@ def _reworded(config: RunConfig) -> RunConfig:
 
 
 def _with(config: RunConfig, criteria: dict[str, Criterion]) -> RunConfig:
-    return config.model_copy(update={"criteria": criteria})
+    return config.with_({"criteria": criteria})
 
 
 _LABELS = gettext("What a response is called says nothing about it.")

@@ -157,9 +157,7 @@ def contrasts(
         everything: The original and the edited cases.
         judgments: The judgments of all of them.
     """
-    free = config.scoring.model_copy(update={"bootstrap": 0, "cluster": None})
-    dataset = config.dataset.model_copy(update={"benchmark": None})
-    plain = config.model_copy(update={"scoring": free, "dataset": dataset})
+    plain = config.with_({"scoring.bootstrap": 0, "scoring.cluster": None, "dataset.benchmark": None})
     asked = {case.id for case in everything}
     found: dict[tuple[str, tuple[int, ...]], Verdict] = {}
     pointwise = config.mode.name in SINGLE

@@ -95,7 +95,7 @@ def original_of(case: Case, config: RunConfig) -> str:
 def rewriting(config: RunConfig) -> RunConfig:
     """Return a config whose judge is the rewriter."""
     assert config.probe.rewriter is not None
-    return config.model_copy(update={"judge": config.probe.rewriter, "swap": SwapConfig(policy="none")})
+    return config.with_({"judge": config.probe.rewriter, "swap": SwapConfig(policy="none")})
 
 
 def paraphrases(judgments: Iterable[Judgment]) -> dict[str, str]:

@@ -40,6 +40,14 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
+    def with_(self, values: Mapping[str, Any]) -> Self:
+        """Return a copy with other values of some keys, such as `scoring.bootstrap`; they are not validated."""
+        copy = self
+        for key, value in values.items():
+            name, _, rest = key.partition(".")
+            copy = copy.model_copy(update={name: getattr(copy, name).with_({rest: value}) if rest else value})
+        return copy
+
 
 class PluginSection(Section):
     """Base of a group whose key `named` selects code, including plug-ins; `_target_` is an alias of that key."""

@@ -36,8 +36,7 @@ def with_examples(config: RunConfig, *, base: Path | None = None) -> RunConfig:
         read = tuple(_example(row, place, config) for place, row in reader_for(None, path)(path))
     if not read:
         raise DatasetError("the file has no examples", where=str(path), remedy=f"add examples, or remove {KEY}")
-    rubric = config.rubric.model_copy(update={"examples": (*config.rubric.examples, *read), "examples_path": None})
-    return config.model_copy(update={"rubric": rubric})
+    return config.with_({"rubric.examples": (*config.rubric.examples, *read), "rubric.examples_path": None})
 
 
 def _locate(named: str, base: Path | None) -> Path:

@@ -348,9 +348,8 @@ def compare_runs(runs: Sequence[RunEntry], scoring: ScoringConfig, family: Seque
 
 def _measure(entry: RunEntry, scoring: ScoringConfig, clusters: Clusters) -> _Measured:
     """Score one run with the comparison's resampling and its other settings unchanged."""
-    own = entry.config.scoring
-    same = {"bootstrap": scoring.bootstrap, "confidence": scoring.confidence, "seed": scoring.seed}
-    config = entry.config.model_copy(update={"scoring": own.model_copy(update=same)})
+    same = ("bootstrap", "confidence", "seed")
+    config = entry.config.with_({f"scoring.{name}": getattr(scoring, name) for name in same})
     scored = score_without_intervals(config, entry.cases, entry.judgments, clusters)
     statistics = [item for item in scored.found if isinstance(item, Statistic)]
     paired = PairedVerdicts.of(entry, scored.verdicts)

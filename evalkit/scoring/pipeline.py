@@ -143,7 +143,7 @@ def verdicts_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Ju
 
 def _without_samples(config: RunConfig) -> RunConfig:
     """Return the config of checklists as scores: samples are combined by item, so a response has one score."""
-    return config.model_copy(update={"mode": config.mode.model_copy(update={"samples": 1})})
+    return config.with_({"mode.samples": 1})
 
 
 def _score_checklists(

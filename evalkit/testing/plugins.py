@@ -218,7 +218,7 @@ def _judgments_of(cases: Sequence[Case], *, pointwise: bool) -> Iterator[Judgmen
 
 
 def _metric_faults(run: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], name: str) -> Iterator[str]:
-    plain = run.model_copy(update={"dataset": run.dataset.model_copy(update={"benchmark": None})})
+    plain = run.with_({"dataset.benchmark": None})
     others = score_run(plain, cases, judgments).metrics
     metrics = score_run(run, cases, judgments).metrics
     own = [metric for key, metric in metrics.items() if key not in others]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from evalkit.config import RunConfig
@@ -96,11 +97,15 @@ def _answers(judgments: Sequence[Judgment], shown: tuple[int, ...]) -> Iterator[
 
 
 def _verdict(
-    settings: RunConfig, case: Case, judgments: Sequence[Judgment], weights: Mapping[str, float], **swap: Any
+    settings: RunConfig,
+    case: Case,
+    judgments: Sequence[Judgment],
+    weights: Mapping[str, float],
+    swap: Mapping[str, Any] = MappingProxyType({}),
 ) -> Verdict:
     """Return the verdict for other weights of the criteria, with the rules of the overall result."""
-    scoring = settings.scoring.model_copy(update={"weights": dict(weights), "aggregate": "criteria", "bootstrap": 0})
-    config = settings.model_copy(update={"scoring": scoring, "swap": settings.swap.model_copy(update=swap)})
+    scoring = {"scoring.weights": dict(weights), "scoring.aggregate": "criteria", "scoring.bootstrap": 0}
+    config = settings.with_({**scoring, **swap})
     return score_run(config, [case], judgments).verdicts[0]
 
 
@@ -115,9 +120,9 @@ def _rows(
         return []
     # A third judgment is requested if the overall winners differ; without it, criteria that differ are ties.
     third = settings.swap.resolve == "third_pass" and not any(one.arbiter for one in judgments)
-    swap = {"resolve": "tie"} if third else {}
+    swap = {"swap.resolve": "tie"} if third else {}
     return [
-        _row(_verdict(settings, case, judgments, _only(settings, name), **swap), answers, name)
+        _row(_verdict(settings, case, judgments, _only(settings, name), swap), answers, name)
         for name in settings.criteria
     ]
 

@@ -229,10 +229,9 @@ def judge_in_workers(
     begun = time.monotonic()
     show = observe or (lambda _: None)
     count, url = config.runner.workers, store_url(config.store.url)
-    runner = config.runner.model_copy(update={"kind": "online", "options": {}})
-    online = config.model_copy(update={"runner": runner})
+    online = config.with_({"runner.kind": "online", "runner.options": {}})
     if secret_in(url) is None:  # workers get the store's URL, unless it has a password
-        online = online.model_copy(update={"store": config.store.model_copy(update={"url": url})})
+        online = online.with_({"store.url": url})
     store = store_location(url)
     shards = [Shard(n, count) for n in range(1, count + 1)]
     open_tasks = {shard: ShardTask(work, online, shard, store=store) for shard in shards}

@@ -191,3 +191,12 @@ def test_a_rule_for_checklists_is_noted_in_other_modes(mode, rule, noted):
         scoring={"checklist": rule},
     )
     assert config.notes().count(f"scoring.checklist has no effect with mode={mode}") == noted
+
+
+def test_values_are_replaced_by_their_keys_in_a_copy():
+    config = make()
+    changed = config.with_({"scoring.bootstrap": 0, "scoring.seed": 5, "swap.policy": "none", "store": {"mode": "off"}})
+    assert (changed.scoring.bootstrap, changed.scoring.seed, changed.swap.policy) == (0, 5, "none")
+    assert changed.store == {"mode": "off"}
+    assert changed.scoring.confidence == config.scoring.confidence
+    assert config == make()

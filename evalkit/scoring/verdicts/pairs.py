@@ -47,7 +47,7 @@ DECIDING: Final = 0.001
 def settled(config: RunConfig, judgments: JudgmentColumns) -> RunConfig:
     """Return the config with `scoring.aggregate` resolved for the whole run, by the content of all its answers."""
     how = config.aggregate(by_criterion=bool(np.isfinite(judgments.criteria).any()))
-    return config.model_copy(update={"scoring": config.scoring.model_copy(update={"aggregate": how})})
+    return config.with_({"scoring.aggregate": how})
 
 
 def aggregate_notes(config: RunConfig, judgments: JudgmentColumns) -> tuple[str, ...]:
