@@ -14,13 +14,13 @@ from evalkit.audit import Rewriter, paraphrases, rewriting
 from evalkit.batch.answers import ReadReport, read_answers
 from evalkit.batch.requests import RequestIndex, Round, check_free, find_indexes, load_named, record_round, write_round
 from evalkit.cli.console import log, log_handler
-from evalkit.cli.parser import UsageError, check_overrides, is_override
+from evalkit.cli.parser import UsageError, is_override
 from evalkit.cli.plan import PlannedJob, planned_jobs
+from evalkit.cli.store import check_store_words, configured_url
 from evalkit.core.redaction import without_password
 from evalkit.engine import JudgingResult
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, ExitStatus, Signaled
-from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.protocols import Store
 from evalkit.store import backend_of, open_url, store_location, store_url
 
@@ -125,12 +125,9 @@ def _note_pending(path: Path, found: Round) -> None:
 def _read(arguments: Namespace) -> int:
     paths = [Path(word) for word in arguments.file if not is_override(word)]
     overrides = [word for word in (*arguments.file, *arguments.overrides) if is_override(word)]
-    for word in overrides:
-        if not word.startswith("store."):
-            raise UsageError("batch read", f"unexpected argument '{word}'")
+    check_store_words("batch read", overrides)
     if not paths:
         raise UsageError("batch read", "needs a file of answers")
-    check_overrides(overrides)
     if missing := next((path for path in paths if not path.is_file()), None):
         raise ConfigError("no such file", where=str(missing))
     index = _index(paths, arguments.requests)
@@ -169,7 +166,7 @@ def _store_to_fill(index: RequestIndex, overrides: Sequence[str]) -> str:
             where="store.url",
             remedy="name one, or name the file of requests: --requests requests.jsonl",
         )
-    return store_url(load_jobs(DEFAULT, overrides, sweep=False)[0][1].store.url)
+    return configured_url(overrides)
 
 
 def _print_report(report: ReadReport, url: str) -> None:

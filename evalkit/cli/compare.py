@@ -9,12 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 from rich.table import Table
 
-from evalkit.cli.console import plain_console, print_heading
-from evalkit.cli.finished_run import apply_settings
+from evalkit.cli.console import plain_console, print_heading, text_table
+from evalkit.cli.finished_run import apply_settings, read_value
 from evalkit.cli.parser import UsageError
 from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.core.atomic_files import write_files
@@ -72,19 +71,12 @@ def _split(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
         if not equals or Path(word).is_dir():
             runs.append(word)
         elif key in OPTIONS:
-            options[key] = _value(key, text)
+            options[key] = read_value(key, text)
         else:
             raise UsageError("compare", f"no such setting '{key}'", did_you_mean(key, OPTIONS))
     if len(runs) < 2:
         raise UsageError("compare", "needs two or more runs: folders or MLflow run ids")
     return runs, options
-
-
-def _value(key: str, text: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ConfigError(f"cannot be read: {text}", where=key, remedy="write key=value") from None
 
 
 def _scoring(options: dict[str, Any]) -> ScoringConfig:
@@ -196,7 +188,7 @@ def _print(comparison: Comparison, results: Sequence[RunResult]) -> None:
 
 
 def _values_table(comparison: Comparison, results: Sequence[RunResult]) -> Table:
-    table = _table("metric", *comparison.runs)
+    table = text_table(["metric", *comparison.runs])
     whole = " (all cases)" if any(comparison.left_out.values()) else ""
     table.add_row(f"decision{whole}", *(in_every_language(USES[result.decision.use])[0] for result in results))
     by_name: dict[str, dict[str, str]] = {}
@@ -210,7 +202,7 @@ def _values_table(comparison: Comparison, results: Sequence[RunResult]) -> Table
 
 
 def _differences_table(comparison: Comparison) -> Table:
-    table = _table("first − second", "metric", "difference", "n", "test", "p", "Holm", "detectable")
+    table = text_table(("first − second", "metric", "difference", "n", "test", "p", "Holm", "detectable"))
     tested = [d for d in comparison.differences if d.metric.name in comparison.family]
     for d in [*tested, *comparison.between]:
         table.add_row(
@@ -223,13 +215,6 @@ def _differences_table(comparison: Comparison) -> Table:
             _p(d.p_holm).removeprefix("= "),
             number(d.detectable) if d.detectable is not None else "",
         )
-    return table
-
-
-def _table(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in (first, *others):
-        table.add_column(column)
     return table
 
 

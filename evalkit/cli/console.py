@@ -6,17 +6,20 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.text import Text
 
 from evalkit.plugins import allowing_code, code_allowed
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _PREFIXES = {"note": "evalkit: note: ", "progress": ""}
 LogStyle = Literal["", "json", "quiet"]
@@ -103,6 +106,18 @@ WIDE = 1000
 def plain_console() -> Console:
     """Return standard output without markup, highlighting or line wrapping."""
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=WIDE)
+
+
+def text_table(left: Iterable[str] = (), right: Iterable[str] = ()) -> Table:
+    """Return an empty table without lines; `left` and `right` are the headings of columns with this alignment."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in left:
+        table.add_column(heading)
+    for heading in right:
+        table.add_column(heading, justify="right")
+    return table
 
 
 def terminal_width() -> int:

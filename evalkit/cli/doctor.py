@@ -12,14 +12,13 @@ from rich.text import Text
 
 from evalkit.api import check_judges, load_materials
 from evalkit.cli.console import plain_console
-from evalkit.cli.hydra_runner import split_study
-from evalkit.cli.parser import check_overrides, study_words
+from evalkit.cli.hydra_runner import study_jobs
+from evalkit.cli.parser import study_words
 from evalkit.config import RunConfig
 from evalkit.core.redaction import redact, without_password
 from evalkit.core.resources import own_version
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import EvalkitError
-from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.runs.manifest import PACKAGES, version_of
 from evalkit.store import backend_of, open_store, store_location, store_url
 from evalkit.tracking import MLFLOW, check_tracking, make_tracker, tracking_uri
@@ -29,9 +28,7 @@ Check = tuple[str, Callable[[], str]]
 
 def main(arguments: Namespace) -> int:
     """Check what a configuration needs; return 1 if something is missing."""
-    study, overrides = split_study(study_words(arguments))
-    check_overrides(overrides)
-    config = load_jobs(str(study) if study else DEFAULT, overrides, sweep=False)[0][1]
+    [(_, config)] = study_jobs(study_words(arguments))
     console = plain_console()
     wrong = 0
     for name, check in _checks(config):

@@ -15,9 +15,8 @@ from typing import Any, Final
 import yaml
 from pydantic import ValidationError
 from rich.console import Console
-from rich.table import Table
 
-from evalkit.cli.console import log, log_style, plain_console, print_heading
+from evalkit.cli.console import log, log_style, plain_console, print_heading, text_table
 from evalkit.cli.parser import UsageError
 from evalkit.config import RunConfig, TrackingConfig
 from evalkit.config.run_config import config_error
@@ -109,11 +108,11 @@ def apply_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Se
         if not equals:
             raise ConfigError("is not an override", where=override, remedy="write key=value")
         if WEIGHT in allowed and (found := _WEIGHT.fullmatch(key)):
-            _set_weight(values, found[1], _value(key, text))
+            _set_weight(values, found[1], read_value(key, text))
             continue
         if not any(key == name or key.startswith(f"{name}.") for name in allowed):
             raise ConfigError("cannot be changed here", where=key, remedy=_allowed_remedy(key, allowed))
-        _set(values, key.split("."), _value(key, text))
+        _set(values, key.split("."), read_value(key, text))
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
@@ -127,7 +126,7 @@ def _allowed_remedy(key: str, allowed: Sequence[str]) -> str:
     return f"these can: {', '.join(allowed)}; for another value, start a new run with `evalkit run`"
 
 
-def _value(key: str, text: str) -> Any:
+def read_value(key: str, text: str) -> Any:
     """Read the value of an override.
 
     Raises:
@@ -295,9 +294,7 @@ def _print(run: str, result: RunResult, found: Reproduction) -> None:
 
 
 def _print_table(console: Console, heading: str, changes: Sequence[MetricChange]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in (heading, "was", "is"):
-        table.add_column(column)
+    table = text_table((heading, "was", "is"))
     for change in changes[:MOST_ROWS]:
         table.add_row(change.what, _short(change.was), _short(change.now))
     console.print()

@@ -107,7 +107,7 @@ def find_sweep_jobs(study: Path | None, words: Sequence[str], *, overwrite: bool
         ConfigError: if a job's config is invalid, the folder has another sweep or a run, or the study writes outside
             the current folder.
     """
-    overrides = [word for word in words if word.startswith("~") or ("=" in word and not word.startswith("-"))]
+    overrides = list(filter(is_override, words))
     name = str(study) if study else DEFAULT
     place = find_sweep(name, overrides)
     folder = place.folder.absolute()
@@ -365,6 +365,22 @@ def split_study(words: Sequence[str]) -> tuple[Path | None, list[str]]:
         raise fault
     enter_project_of(study)
     return study, list(words[1:])
+
+
+def study_jobs(words: Sequence[str], multirun: bool | None = None) -> list[tuple[tuple[str, ...], RunConfig]]:
+    """Return the overrides and the config of each job that a study and overrides describe.
+
+    Args:
+        words: study and overrides.
+        multirun: whether lists of values are a sweep, also if the study does not say so; `None` for one job.
+
+    Raises:
+        ConfigError: if a word is no override, or a config is invalid.
+    """
+    study, overrides = split_study(words)
+    check_overrides(overrides)
+    sweep = multirun is not None and (multirun or is_sweep(study, overrides))
+    return load_jobs(str(study) if study else DEFAULT, overrides, sweep=sweep)
 
 
 def run_jobs(

@@ -13,15 +13,14 @@ from typing import Final, Literal, TypeAlias
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from evalkit.api import ask_judges, build_evaluator, stream_cases
 from evalkit.audit import Probe, ProbedEvaluator, Rewriter, expand, is_audit, paraphrases, probes_of, rewriting
 from evalkit.audit.probes import PARAPHRASE
 from evalkit.audit.rewriting import original_of
-from evalkit.cli.console import log
-from evalkit.cli.hydra_runner import is_sweep, split_study
-from evalkit.cli.parser import check_overrides, study_words
+from evalkit.cli.console import log, text_table
+from evalkit.cli.hydra_runner import study_jobs
+from evalkit.cli.parser import study_words
 from evalkit.cli.run import AUDIT, audit_words
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig, StoreConfig
 from evalkit.core.display import dollars
@@ -34,7 +33,6 @@ from evalkit.engine.requests import PlannedCalls
 from evalkit.engine.token_estimates import Kind, sample_fits
 from evalkit.errors import ConfigError, ExitStatus, Signaled
 from evalkit.gating import check_gate
-from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.judges import max_concurrency, spec_of
 from evalkit.judges.pricing import price_of
 from evalkit.protocols import Evaluator, Store
@@ -94,10 +92,7 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
         ConfigError: if a config or a gate is invalid.
     """
     words = study_words(arguments)
-    study, overrides = split_study(audit_words(words[1:]) if words[:1] == [AUDIT] else words)
-    check_overrides(overrides)
-    sweep = arguments.multirun or is_sweep(study, overrides)
-    loaded = load_jobs(str(study) if study else DEFAULT, overrides, sweep=sweep)
+    loaded = study_jobs(audit_words(words[1:]) if words[:1] == [AUDIT] else words, arguments.multirun)
     jobs = [PlannedJob.of(name, config) for name, config in loaded]
     for job in jobs:
         check_column(job.config.scoring.cluster, job)
@@ -288,9 +283,7 @@ def _pilot(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, count: int) -> 
     config, sample = job.config, PilotSample(count)
     plan_requests(job, job.evaluator, [spec], None, sample)
     log("note", f"pilot: {len(sample.calls):,} requests to {spec.name}, unless they are stored")
-    swap = config.swap.model_copy(update={"resolve": "tie", "arbiter": None})
-    online = config.runner.model_copy(update={"kind": "online"})
-    alone = config.model_copy(update={"judge": judge, "swap": swap, "runner": online})
+    alone = config.with_({"judge": judge, "swap.resolve": "tie", "swap.arbiter": None, "runner.kind": "online"})
     judged = run_async(ask_judges(alone, sample.cases, SubsetEvaluator(job.evaluator, sample)))
     from evalkit.cli.run import failure_lines  # imports everything that a run needs
 
@@ -409,11 +402,9 @@ def print_plans(jobs: Sequence[JobPlan]) -> None:
     """Print the table of planned jobs, with a total that counts a request shared by several jobs once."""
     times = [minutes(job.fresh, job.config.runner) for job in jobs]
     timed = any(times)
-    table = Table(box=None, pad_edge=False, header_style="bold")
     counts = ("requests", "stored", "to send", *(("shared",) if len(jobs) > 1 else ()))
     abouts = ("prompt tokens", "answer tokens", *(("minutes",) if timed else ()), "cost")
-    for column in ("job", *counts, *(f"{name}, about" for name in abouts)):
-        table.add_column(column, justify="left" if column == "job" else "right")
+    table = text_table(("job",), (*counts, *(f"{name}, about" for name in abouts)))
     same = set.intersection(*(set(job.name) for job in jobs)) if len(jobs) > 1 else set()
     for job in jobs:
         name = escape(" ".join(word for word in job.name if word not in same))

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from rich.table import Table
-
-from evalkit.cli.console import CommandSettings, log, plain_console
+from evalkit.cli.console import CommandSettings, log, plain_console, text_table
 from evalkit.cli.parser import UsageError
 from evalkit.config import TrackingConfig
 from evalkit.core.atomic_files import write_file
@@ -192,9 +190,7 @@ def _rows(sweep: Path) -> list[_Row]:
 
 def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
     console = plain_console()
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in ("simulated judge", "planted", "found", "first shown wins", "longer wins", "accuracy"):
-        table.add_column(heading)
+    table = text_table(("simulated judge", "planted", "found", "first shown wins", "longer wins", "accuracy"))
     for row in rows:
         cells = (_percent(row.metrics[key]) for key in ("position", "length", "accuracy"))
         table.add_row(

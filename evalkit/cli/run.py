@@ -13,8 +13,8 @@ from evalkit.api import RunInterruption, judge_and_score, judge_shard, load_mate
 from evalkit.audit import all_probes
 from evalkit.cli.console import log, log_handler, log_style
 from evalkit.cli.finished_run import print_gate
-from evalkit.cli.hydra_runner import Job, is_sweep, run_jobs, split_study
-from evalkit.cli.parser import check_overrides, study_words
+from evalkit.cli.hydra_runner import Job, run_jobs, split_study, study_jobs
+from evalkit.cli.parser import study_words
 from evalkit.cli.progress import ProgressDisplay
 from evalkit.cli.summary import print_summary
 from evalkit.config import RunConfig
@@ -24,7 +24,6 @@ from evalkit.core.translation import rendered, translator
 from evalkit.engine import JudgingResult
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled, TrackingError
 from evalkit.gating import shortfall, unusable
-from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.results import RunResult, Spent
 from evalkit.runs import read_config, read_outcome, read_run
 from evalkit.runs.folders import read_status
@@ -187,8 +186,6 @@ def audit(arguments: Namespace) -> int:
     """Plant biases, judge, score and write each job as a run; or list the probes. Return the exit status."""
     if arguments.probes:
         return _list()
-    from evalkit.cli.run import run_study, study_flags
-
     words = [*audit_words(study_words(arguments)), *study_flags(arguments)]
     return run_study(words, output=arguments.output, overwrite=arguments.overwrite)
 
@@ -201,8 +198,6 @@ def audit_words(words: Sequence[str]) -> list[str]:
 
 def _chooses_probes(words: Sequence[str]) -> bool:
     from omegaconf import OmegaConf
-
-    from evalkit.cli.hydra_runner import split_study
 
     study, _ = split_study(words)
     if study is None:
@@ -228,24 +223,27 @@ def work(arguments: Namespace) -> int:
     shard = Shard.of(arguments.shard)
     place = f"shard {shard} on {socket.gethostname()}"
     try:
-        return max([_judge(config, shard, place, spent) for config, spent in _jobs(arguments)], default=0)
+        configs = _shared_configs(arguments)
+        spent = Spent()
+        return max([_judge(config, shard, place, spent) for config in configs], default=0)
     except EvalkitError as error:
         log("error", f"{place}: {error}")
         return int(error.status)
 
 
-def _jobs(arguments: Namespace) -> list[tuple[RunConfig, Spent]]:
-    study, overrides = split_study(study_words(arguments))
-    check_overrides(overrides)
-    sweep = arguments.multirun or is_sweep(study, overrides)
-    spent = Spent()
-    jobs = [config for _, config in load_jobs(str(study) if study else DEFAULT, overrides, sweep=sweep)]
-    for config in jobs:
+def _shared_configs(arguments: Namespace) -> list[RunConfig]:
+    """Return the config of each job.
+
+    Raises:
+        ConfigError: if a job would not keep the answers for the others, or has a budget that shards cannot share.
+    """
+    configs = [config for _, config in study_jobs(study_words(arguments), arguments.multirun)]
+    for config in configs:
         if config.store.mode not in ("read_write", "refresh"):
             what = f"with '{config.store.mode}' the answers would be lost"
             raise ConfigError(what, where="store.mode", remedy="set store.mode=read_write")
         check_budget(config)
-    return [(config, spent) for config in jobs]
+    return configs
 
 
 def _judge(config: RunConfig, shard: Shard, place: str, spent: Spent) -> int:

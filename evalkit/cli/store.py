@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from datetime import datetime
 
-from rich.table import Table
-
-from evalkit.cli.console import plain_console
+from evalkit.cli.console import plain_console, text_table
 from evalkit.cli.parser import UsageError, check_overrides
 from evalkit.errors import ConfigError
 from evalkit.hydra_app import DEFAULT, load_jobs
@@ -27,13 +25,27 @@ def main(arguments: Namespace) -> int:
         ConfigError: if an override is not a key of `store`.
         StoreError: if the store cannot be used.
     """
-    for word in arguments.overrides:
-        if not word.startswith("store."):
-            raise UsageError(f"store {arguments.action}", f"unexpected argument '{word}'")
-    check_overrides(arguments.overrides)
-    url = store_url(load_jobs(DEFAULT, arguments.overrides, sweep=False)[0][1].store.url)
+    check_store_words(f"store {arguments.action}", arguments.overrides)
+    url = configured_url(arguments.overrides)
     ACTIONS[arguments.action](url, arguments)
     return 0
+
+
+def check_store_words(command: str, overrides: Sequence[str]) -> None:
+    """Check that each word of a command is an override of a key of `store`.
+
+    Raises:
+        ConfigError: naming the first word that is not.
+    """
+    for word in overrides:
+        if not word.startswith("store."):
+            raise UsageError(command, f"unexpected argument '{word}'")
+    check_overrides(overrides)
+
+
+def configured_url(overrides: Sequence[str]) -> str:
+    """Return the URL of the configured store."""
+    return store_url(load_jobs(DEFAULT, overrides, sweep=False)[0][1].store.url)
 
 
 def _stats(url: str, _: Namespace) -> None:
@@ -100,9 +112,7 @@ def _print(found: StoreStats) -> None:
         console.print(f"stored between {_day(found.oldest)} and {_day(found.newest)}")
     if found.damaged:
         console.print(f"{found.damaged:,} are damaged: `evalkit store prune --damaged` deletes them")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("model", "answers", "tokens", "cost"):
-        table.add_column(column, justify="left" if column == "model" else "right")
+    table = text_table(("model",), ("answers", "tokens", "cost"))
     for model, of in found.models.items():
         priced = f"${of.cost_usd:,.4f}" if of.unpriced < of.completions else "–"
         table.add_row(model, f"{of.completions:,}", f"{of.tokens:,}", priced)

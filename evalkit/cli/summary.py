@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evalkit.audit import is_audit
-from evalkit.cli.console import plain_console, print_heading, terminal_width
+from evalkit.cli.console import plain_console, print_heading, terminal_width, text_table
 from evalkit.core.display import dollars, estimate, fixed, number, relative
 from evalkit.core.translation import in_every_language
 from evalkit.decision import decide_for_judges
@@ -69,8 +69,7 @@ def _worst(metric: Metric) -> str:
 
 def metric_table(metrics: Mapping[str, Metric], confidence: float) -> Table:
     """Return a table of at most 12 main metrics of a run; its folder and report have all."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("metric")
+    table = text_table(("metric",))
     table.add_column("value", justify="right")
     table.add_column(f"{confidence:.0%} interval")
     table.add_column("n", justify="right")
@@ -94,12 +93,8 @@ def judge_table(metrics: Mapping[str, Metric], confidence: float = 0.95) -> Tabl
     known = [name for name in JUDGE_COLUMNS if any(_of(metrics, judge, name) for judge in judges)]
     if not judges:
         return None
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("judge")
-    table.add_column("decision")
+    table = text_table(("judge", "decision"), (name.removeprefix("agreement/") for name in known))
     decisions = decide_for_judges(metrics, confidence)
-    for name in known:
-        table.add_column(name.removeprefix("agreement/"), justify="right")
     for judge in judges:
         found = [_of(metrics, judge, name) for name in known]
         decision = in_every_language(USES[decisions[judge].use])[0] if judge in decisions else "–"
@@ -249,7 +244,7 @@ def leaderboard_table(board: Leaderboard, rows: Sequence[Standing], width: int) 
 
     Metrics that are equal in all jobs are omitted. Each interval is below its value.
     """
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = text_table()
     table.add_column("", justify="right")
     marks = [" ".join(mark for mark in (row.letters or "", "*" if row.pareto else "") if mark) for row in rows]
     decisions = [USES[row.decision.use].message for row in rows]

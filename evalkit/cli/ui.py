@@ -19,11 +19,10 @@ from typing import Final
 from urllib.parse import quote
 from urllib.request import OpenerDirector, ProxyHandler, build_opener
 
-from evalkit.cli.hydra_runner import split_study
-from evalkit.cli.parser import check_overrides, study_words
+from evalkit.cli.hydra_runner import study_jobs
+from evalkit.cli.parser import study_words
 from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError
-from evalkit.hydra_app import DEFAULT, load_jobs
 from evalkit.tracking import VIEW, server_environment, tracking_uri
 
 _ANSWER_SECONDS: Final = 30.0
@@ -34,9 +33,7 @@ _POLL_SECONDS: Final = 1.0
 
 def main(arguments: Namespace) -> int:
     """Serve the MLflow UI until Ctrl-C."""
-    study, overrides = split_study(study_words(arguments))
-    check_overrides(overrides)
-    config = load_jobs(str(study) if study else DEFAULT, overrides, sweep=False)[0][1]
+    [(_, config)] = study_jobs(study_words(arguments))
     uri = tracking_uri(config.tracking, Path.cwd())
     if uri.startswith(("http://", "https://")):
         print(f"the runs are at {without_password(uri)}")
