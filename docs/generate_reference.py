@@ -94,6 +94,8 @@ COMMAND_FILES = {
     "argilla.json": "Tasks for Argilla (`evalkit export`).",
     "label_studio.json": "Tasks for Label Studio (`evalkit export`).",
     "label-sample.json": "The cases sampled for labeling, with probabilities (`evalkit export --n`, `evalkit label`).",
+    "labels-NAME.jsonl": "The labels of one annotator, one per line, in the order in which they were given "
+    "(`evalkit label --page`). No command deletes it.",
 }
 """The files that other commands add to a run folder."""
 SWEEP_FILES = {

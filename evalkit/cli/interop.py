@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.parser import UsageError, check_overrides
 from evalkit.core.atomic_files import write_file
-from evalkit.errors import ConfigError, did_you_mean
+from evalkit.errors import ConfigError, Signaled, did_you_mean
 from evalkit.results import RunResult
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ def _record(folder: Path, sample: LabelSample) -> None:
 
 
 def label(arguments: Namespace) -> int:
-    """Read labels from a file or from MLflow and score the run again; or send items to label to MLflow.
+    """Read labels from a file, from MLflow or from a page, and score the run again; or send items to label to MLflow.
 
     Raises:
         ConfigError: if the arguments are incomplete, or the labels belong to another run.
@@ -307,8 +307,11 @@ def label(arguments: Namespace) -> int:
     file, overrides = arguments.file, list(arguments.overrides)
     if file is not None and file.startswith("tracking.") and not Path(file).exists():
         file, overrides = None, [file, *overrides]
-    if sum(one is not None for one in (file, arguments.to, arguments.source)) != 1:
-        raise UsageError("label", "needs one of FILE, --to mlflow and --from mlflow")
+    if sum(one is not None for one in (file, arguments.to, arguments.source, arguments.page or None)) != 1:
+        raise UsageError("label", "needs one of FILE, --page, --to mlflow and --from mlflow")
+    for flag in () if arguments.page else ("informative", "annotator", "port"):
+        if getattr(arguments, flag):
+            raise UsageError("label", f"--{flag} needs --page")
     from evalkit.runs import read_run
 
     folder = Path(arguments.run_folder)
@@ -317,6 +320,8 @@ def label(arguments: Namespace) -> int:
         return _send(result, arguments, overrides)
     source = file if file is not None else arguments.source
     _config(result, overrides)  # report an invalid override before labels are read
+    if arguments.page:
+        return _on_page(result, folder, arguments)
     from evalkit.interop.labeling import class_reader, read_labels
 
     omitted: Counter[str] = Counter()
@@ -330,21 +335,60 @@ def label(arguments: Namespace) -> int:
     else:
         found = read_labels(Path(source), omitted, class_reader(result.config))
     labels = list({(label.case_id, label.unit, label.annotator, label.item): label for label in found}.values())
+    notes = [f"note: {what}, omitted: {count}" for what, count in omitted.items()]
+    if older := len(found) - len(labels):
+        notes.append(f"note: {older} older labels omitted: an annotator's last label of an item counts")
+    return _add(result, folder, labels, source, notes)
+
+
+def _add(result: RunResult, folder: Path, labels: Sequence[Label], source: str, notes: Sequence[str] = ()) -> int:
+    """Score a run again with labels, and print the result and what they changed."""
     from evalkit.cli.finished_run import print_gate
-    from evalkit.cli.summary import print_summary
+    from evalkit.cli.summary import print_changes, print_summary
     from evalkit.import_run import add_labels
     from evalkit.interop.labeling import recorded
 
     again = add_labels(result, folder, labels, source, recorded(folder))
     print_summary(again)
+    print_changes(result, again)
     counts = Counter(label.annotator for label in labels)
     counted = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
     print(f"labels: {len(labels)} by {len(counts)} annotator{'s' * (len(counts) != 1)} ({counted})")
-    for what, count in omitted.items():
-        print(f"note: {what}, omitted: {count}")
-    if older := len(found) - len(labels):
-        print(f"note: {older} older labels omitted: an annotator's last label of an item counts")
+    print(*notes, sep="\n", end="\n" * bool(notes))
     return print_gate(again)
+
+
+def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
+    """Let an annotator label on a page until all is labeled, a click on Finish or Ctrl-C; then score the run again."""
+    from evalkit.cli.label_page import LabelPage, listen, page_of
+    from evalkit.interop.label_session import LabelSession, exclusive
+    from evalkit.runs import read_run
+
+    with listen(arguments.port or 0) as listener:
+        session = LabelSession(
+            result,
+            arguments.annotator or "human",
+            count=arguments.n,
+            seed=arguments.seed,
+            informative=arguments.informative,
+        )
+        try:
+            page = LabelPage(session, page_of(session, result.config), listener)
+            print(f"{len(session.tasks)} to label: {page.url}", flush=True)
+            print("each label is stored at once; Ctrl-C ends the page", flush=True)
+            page.serve()
+        except Signaled:
+            raise
+        except KeyboardInterrupt:
+            pass
+        finally:
+            session.close()
+    with exclusive(folder):
+        result = read_run(folder)  # another annotator may have finished
+        if labels := session.new_labels(result.cases):
+            return _add(result, folder, labels, str(session.file))
+    print("no new labels; the run is unchanged")
+    return 0
 
 
 def _review(result: RunResult, folder: Path, reviews: Reviews, omitted: Counter[str], source: str) -> int:

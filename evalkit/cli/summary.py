@@ -134,6 +134,23 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
     _print_places(console, result)
 
 
+def print_changes(before: RunResult, after: RunResult) -> None:
+    """Print the decision and the main metrics that new labels have changed."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("changed by the labels", "before", "after"):
+        table.add_column(column)
+    if before.decision.use != after.decision.use:
+        table.add_row("decision", *(USES[run.decision.use].message for run in (before, after)))
+    none = Metric("", None)
+    for name in CATALOG.main([name for name, metric in after.metrics.items() if _shown(metric)], ROWS):
+        known = [run.metrics.get(name, none) for run in (before, after)]
+        cells = [f"{number(metric.value)} {interval(metric)}".rstrip() for metric in known]
+        if cells[0] != cells[1]:
+            table.add_row(name, *cells)
+    if table.row_count:
+        plain_console().print(table, "")
+
+
 def print_audit(console: Console, sheet: Mapping[str, Any]) -> None:
     """Print what a datasheet says: in words what the judge falls for, else the names of the probes."""
     probes = sheet["probes"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heapreplace
 from pathlib import Path
@@ -110,18 +110,19 @@ def label_tasks(
         probabilities: The probability with which each case was chosen, if not all are labeled.
     """
     rng = random.Random(seed)
-    wanted = list(dict.fromkeys(_units(result) if units is None else units))
+    wanted = list(dict.fromkeys(units_to_label(result) if units is None else units))
     cases = {case.id: case for case in result.cases}
     rng.shuffle(wanted)
     tasks = []
     for case_id, unit in wanted:
         shown = unit[::-1] if rng.random() < 0.5 else unit
-        texts = _texts(cases[case_id], shown)
+        texts = task_texts(cases[case_id], shown)
         tasks.append(Task(case_id, unit, shown, texts, probabilities.get(case_id, 1.0)))
     return tasks
 
 
-def _units(result: RunResult) -> list[tuple[str, Unit]]:
+def units_to_label(result: RunResult) -> list[tuple[str, Unit]]:
+    """Return the judged pairs or responses of a run, as (case id, responses)."""
     size = labeled_size(result)
     return [(one.case_id, one.unit) for one in result.verdicts if len(one.unit) == size]
 
@@ -134,7 +135,8 @@ def labeled_size(result: RunResult) -> int:
     return 1 if any(len(judgment.unit) == 1 for judgment in result.judgments) else 2
 
 
-def _texts(case: Case, shown: Unit) -> dict[str, str]:
+def task_texts(case: Case, shown: Unit) -> dict[str, str]:
+    """Return the texts of a task by name: the prompt, context and reference if there are any, and the responses."""
     found = {"prompt": case.prompt}
     found |= {name: text for name in ("context", "reference") if (text := getattr(case, name))}
     names = ("response",) if len(shown) == 1 else ("response_a", "response_b")
@@ -333,32 +335,35 @@ def read_labels(path: Path, left_out: Counter[str] | None = None, classes: Label
     Raises:
         DatasetError: If a row has no label, or does not identify what it labels.
     """
-    labels: list[Label] = []
     left_out = Counter() if left_out is None else left_out
-    for place, row in rows_of(path):
-        if isinstance(row.get("annotations"), list) and isinstance(row.get("data"), Mapping):
-            task, answers, unnamed = row["data"], _label_studio(row["annotations"]), "task has no data.case_id"
-        elif isinstance(row.get("fields"), Mapping) and "responses" in row:
-            task, answers = row.get("metadata") or {}, _argilla(row["responses"] or {})
-            unnamed = "record has no metadata.case_id"
-        else:
-            (task, answers), unnamed = _plain(row, place), ""
-        if task.get("case_id") is None:
-            raise DatasetError(f"the {unnamed}", where=place, remedy="export it with evalkit export")
-        for annotator, value, question, is_finished in answers:
-            if not is_finished:
-                left_out[UNFINISHED] += 1
-            elif value in (None, ""):
-                left_out[EMPTY] += 1
-            elif question not in (BETTER, GRADE, CLASS):
-                left_out[OTHERS] += 1
-            elif (label := _label(task, annotator, value, place, classes)) is None:
-                left_out[EMPTY] += 1
-            else:
-                labels.append(replace(label, probability=task.get(INCLUSION, UNKNOWN)))
+    labels = [label for place, row in rows_of(path) for label in row_labels(place, row, left_out, classes)]
     if not labels:
         raise DatasetError("has no labels", where=str(path), remedy="use a file with labels")
     return labels
+
+
+def row_labels(place: str, row: Row, left_out: Counter[str], classes: Labels | None) -> Iterator[Label]:
+    """Yield the labels in one row of a file; arguments and errors as in `read_labels`."""
+    if isinstance(row.get("annotations"), list) and isinstance(row.get("data"), Mapping):
+        task, answers, unnamed = row["data"], _label_studio(row["annotations"]), "task has no data.case_id"
+    elif isinstance(row.get("fields"), Mapping) and "responses" in row:
+        task, answers = row.get("metadata") or {}, _argilla(row["responses"] or {})
+        unnamed = "record has no metadata.case_id"
+    else:
+        (task, answers), unnamed = _plain(row, place), ""
+    if task.get("case_id") is None:
+        raise DatasetError(f"the {unnamed}", where=place, remedy="export it with evalkit export")
+    for annotator, value, question, is_finished in answers:
+        if not is_finished:
+            left_out[UNFINISHED] += 1
+        elif value in (None, ""):
+            left_out[EMPTY] += 1
+        elif question not in (BETTER, GRADE, CLASS):
+            left_out[OTHERS] += 1
+        elif (label := _label(task, annotator, value, place, classes)) is None:
+            left_out[EMPTY] += 1
+        else:
+            yield replace(label, probability=task.get(INCLUSION, UNKNOWN))
 
 
 def _plain(row: Row, place: str) -> tuple[Row, Answers]:
@@ -562,10 +567,15 @@ def _verdict_key(verdict: Verdict) -> str:
 
 
 def _has_label(labels: Mapping[str, Annotation], unit: Unit) -> bool:
+    return any(label_of(annotation, unit) is not None for annotation in labels.values())
+
+
+def label_of(annotation: Annotation, unit: Unit) -> Winner | float | str | None:
+    """Return an annotator's choice for a pair, or the grade or class of one response; `None` without one."""
     if len(unit) == 2:
-        return any(choice_for(one, unit) is not None for one in labels.values())
-    given = (annotation_grades(one) or annotation_classes(one) for one in labels.values())
-    return any(values[unit[0]] is not None for values in given if values)
+        return choice_for(annotation, unit)
+    values = annotation_grades(annotation) or annotation_classes(annotation)
+    return values[unit[0]] if values else None
 
 
 def with_probabilities(

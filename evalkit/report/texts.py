@@ -42,6 +42,12 @@ FLAGS, PAGE, SCRIPT = words("flags"), words("page"), words("script")
 SHARED: Final = ("findings", "figures", "dark", "light", "language")
 """Words of a run's page that other pages share."""
 SWEEP = words("sweep") | {key: PAGE[key] for key in SHARED}
+LABELING = {
+    **words("labeling"),
+    **{key: PAGE[key] for key in ("dark", "light", "language")},
+    **{key: SCRIPT[key] for key in ("prompt", "context", "reference", "response")},
+}
+"""Words of the labeling page."""
 TOKENS, LABELS = texts("tokens"), words("labels")
 
 _FIGURES: Final[dict[str, dict[str, Text]]] = {

@@ -1,0 +1,150 @@
+"""The page of `evalkit label --page`: one annotator labels a run in a browser on this machine.
+
+Every request needs the token in the address, a `Host` of this machine and, if it changes anything, this page as its
+`Origin`. The page's HTML has no text from the data; its script shows them as text.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import secrets
+import socket
+from typing import Any, Final
+
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from evalkit.config import RunConfig
+from evalkit.errors import ConfigError, EvalkitError
+from evalkit.interop.label_session import LONGEST_NOTE, LabelSession
+from evalkit.report.page import asset, language_of, render, script_json
+from evalkit.report.texts import LABELING
+
+HOST: Final = "127.0.0.1"
+_LARGEST: Final = 200_000
+"""The most bytes of a request: an answer to 5,000 checklist items with a note."""
+_HEADERS: Final = {
+    "Content-Security-Policy": "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class LabelPage:
+    """The page as an ASGI application on a socket that listens on this machine.
+
+    Args:
+        session: The annotator's tasks and labels.
+        html: The page.
+        listener: The socket.
+    """
+
+    def __init__(self, session: LabelSession, html: str, listener: socket.socket) -> None:
+        self.path = f"/{secrets.token_urlsafe(32)}/"
+        self._session, self._html, self._listener = session, html, listener
+        port = listener.getsockname()[1]
+        self.url = f"http://{HOST}:{port}{self.path}"
+        self._hosts = (f"{HOST}:{port}", f"localhost:{port}")
+        quiet: dict[str, Any] = {"log_config": None, "log_level": "critical", "access_log": False}
+        plain: dict[str, Any] = {"lifespan": "off", "ws": "none", "server_header": False}
+        self._server = uvicorn.Server(uvicorn.Config(self, timeout_graceful_shutdown=1, **quiet, **plain))
+
+    def serve(self) -> None:
+        """Answer requests until the annotator has finished.
+
+        Raises:
+            KeyboardInterrupt: On Ctrl-C, after requests in progress have been answered.
+        """
+        self._server.run(sockets=[self._listener])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        response = await self._respond(Request(scope, receive))
+        response.headers.update(_HEADERS)
+        await response(scope, receive, send)
+
+    async def _respond(self, request: Request) -> Response:
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        known = secrets.compare_digest(request.url.path.encode(), self.path.encode())
+        if not known or host not in self._hosts or origin not in (None, f"http://{host}"):
+            return PlainTextResponse("forbidden", 403)
+        if request.method == "GET":
+            return HTMLResponse(self._html)
+        if request.method != "POST" or origin is None:
+            return PlainTextResponse("forbidden", 403)
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _LARGEST:
+                return JSONResponse({"error": "the request is too large: shorten the note"}, 413)
+        try:
+            return JSONResponse(self._act(json.loads(body)))
+        except EvalkitError as error:
+            return JSONResponse({"error": str(error)}, 400)
+        except (ValueError, RecursionError, KeyError, TypeError):
+            return JSONResponse({"error": "the request is invalid: reload the page"}, 400)
+
+    def _act(self, request: Any) -> dict[str, Any]:
+        """Return what the page shows after `open`, `label`, `next`, `back`, `again` or `finish`.
+
+        Raises:
+            EvalkitError: If the label is invalid or cannot be written.
+            ValueError: If the request is invalid; also KeyError and TypeError.
+        """
+        session, action = self._session, request["do"]
+        last, at = len(session.tasks), -1
+        if action != "open":
+            at, note = request["at"], request["note"]
+            if type(at) is not int or not 0 <= at <= last or type(note) is not str or len(note) > LONGEST_NOTE:
+                raise ValueError
+            if at < last:
+                session.store(at, request["answer"] if action == "label" else None, note)
+        if action == "finish" or (action == "label" and session.complete):
+            self._server.should_exit = True
+            return {"ended": True}
+        if action == "next":
+            session.skip(at)
+        elif action == "again":
+            session.skipped.clear()
+        elif action not in ("open", "label", "back"):
+            raise ValueError
+        steps = {"next": min(at + 1, last), "back": max(at - 1, 0)}
+        return session.view(steps[action] if action in steps else session.next_open(at))
+
+
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens on a port of this machine, or on a free one if it is 0.
+
+    Raises:
+        ConfigError: If the port cannot be used.
+    """
+    try:
+        return socket.create_server((HOST, port))
+    except OSError as bad:
+        why = "is in use" if bad.errno == errno.EADDRINUSE else f"cannot be used ({bad.strerror})"
+        raise ConfigError(why, where=f"port {port}", remedy="choose another, or omit --port") from None
+
+
+def page_of(session: LabelSession, config: RunConfig) -> str:
+    """Return the HTML of the page: the question, and what to judge by."""
+    question = session.question
+    rubric, guide = config.rubric, {name: one.description for name, one in config.criteria.items()}
+    if question["kind"] in ("class", "grade"):
+        guide |= rubric.classes or {f"{score:g}": level for score, level in rubric.levels.items()}
+    values = {
+        "title": "evalkit label",
+        "start": language_of(config),
+        "words": LABELING,
+        "question": question["kind"],
+        "guide": [(name, meaning) for name, meaning in guide.items() if meaning],
+        "longest": LONGEST_NOTE,
+        "rules": asset("label.css"),
+    }
+    data = {"words": script_json(LABELING), "question": script_json(question)}
+    return render("label.html.j2", values, script="label.js", data=data)
