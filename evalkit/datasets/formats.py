@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -191,19 +191,35 @@ def placed(batches: Any, name: str) -> Iterator[tuple[str, Row]]:
     Raises:
         DatasetError: If column names are duplicated.
     """
-    number, names = 0, None
+    return numbered(name, _arrow_rows(batches, name))
+
+
+def _arrow_rows(batches: Any, name: str) -> Iterator[Row]:
+    names = None
     for batch in batches:
-        if names is None:
-            names = list(batch.schema.names)
-            if repeated := sorted({one for one in names if names.count(one) > 1}):
-                what = f"two columns are named '{repeated[0]}'"
-                raise DatasetError(what, where=name, remedy="give each column its own name")
+        names = names or unique_columns(batch.schema.names, name)
         for start in range(0, batch.num_rows, _BATCH):
             part = batch.slice(start, _BATCH)
             values = zip(*(column.to_pylist() for column in part.columns), strict=True)
-            for row in map(dict, map(zip, repeat(names), values)):
-                number += 1
-                yield f"{name}:row {number}", row
+            yield from map(dict, map(zip, repeat(names), values))
+
+
+def numbered(name: str, rows: Iterable[Row]) -> Iterator[tuple[str, Row]]:
+    """Yield each row with its location, such as `name:row 3`."""
+    return ((f"{name}:row {number}", row) for number, row in enumerate(rows, 1))
+
+
+def unique_columns(names: Sequence[str], where: str) -> Sequence[str]:
+    """Return the names of columns.
+
+    Raises:
+        DatasetError: If two are equal.
+    """
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise DatasetError(
+            f"two columns are named '{repeated[0]}'", where=where, remedy="give each column its own name"
+        )
+    return names
 
 
 @contextmanager
@@ -368,9 +384,11 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[tuple[str, Row]]:
     csv.field_size_limit(_LONGEST_CELL)
     texts = _texts(path)
     first = next(texts, "")
-    rows = csv.reader(chain([first], texts), delimiter=_delimiter_in(first, delimiter), strict=True)
+    # Spreadsheets also write `.csv` with semicolons or tabs.
+    delimiter = next((other for other in (delimiter, ",", ";", "\t") if other in first), delimiter)
+    rows = csv.reader(chain([first], texts), delimiter=delimiter, strict=True)
     try:
-        header = _header(next(rows, []), path)
+        header = unique_columns(next(rows, []), f"{path}:1")
         line = rows.line_num + 1
         for cells in rows:
             place, line = f"{path}:{line}", rows.line_num + 1
@@ -381,20 +399,7 @@ def _read_delimited(path: Path, delimiter: str) -> Iterator[tuple[str, Row]]:
         raise DatasetError(f"not {inner_suffix(path) or 'csv'} ({bad})", where=where, remedy="fix the row") from None
 
 
-def _delimiter_in(first: str, delimiter: str) -> str:
-    """Return the delimiter: spreadsheets also write `.csv` with semicolons or tabs."""
-    return next((other for other in (delimiter, ",", ";", "\t") if other in first), delimiter)
-
-
-def _header(header: list[str], path: Path) -> list[str]:
-    if repeated := sorted({name for name in header if header.count(name) > 1}):
-        raise DatasetError(
-            f"two columns are named '{repeated[0]}'", where=f"{path}:1", remedy="give each column its own name"
-        )
-    return header
-
-
-def _row(header: list[str], cells: list[str], place: str) -> Row:
+def _row(header: Sequence[str], cells: list[str], place: str) -> Row:
     if len(cells) != len(header):
         raise DatasetError(
             f"the row has {len(cells)} cells and the header {len(header)}",

@@ -19,7 +19,7 @@ from evalkit.config import DatasetConfig
 from evalkit.core.display import relative
 from evalkit.core.resources import DISTRIBUTION, optional
 from evalkit.datasets.compression import reading
-from evalkit.datasets.formats import Reader, Row, is_readable, placed, reader_for
+from evalkit.datasets.formats import Reader, Row, is_readable, numbered, placed, reader_for, unique_columns
 from evalkit.datasets.named import named_rows, recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.plugins import find_benchmark
@@ -145,11 +145,10 @@ def _not_there(path: Path, key: str) -> DatasetError:
     return DatasetError("no such file", where=str(path), remedy=remedy)
 
 
-_HubRow = dict[str, Any]
 _BATCH = 512
 
 
-def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[tuple[str, _HubRow]]:
+def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[tuple[str, Row]]:
     """Yield the rows of a Hugging Face dataset with their locations, such as `name[split]:row 3`, without loading all.
 
     A folder from `save_to_disk` is read from disk. Anything else is a name that the library downloads or has cached.
@@ -170,12 +169,11 @@ def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[tuple[
         what = f"the dataset is the split '{own}'"
         raise ConfigError(what, where=f"dataset.split={split}", remedy="remove it")
     name = f"{named}[{split}]" if split else named
-    number = 0
-    for batch in found.with_format(None).iter(batch_size=_BATCH):
-        columns = list(batch)
-        for values in zip(*batch.values(), strict=True):
-            number += 1
-            yield f"{name}:row {number}", dict(zip(columns, values, strict=True))
+    batches = found.with_format(None).iter(batch_size=_BATCH)
+    yield from numbered(
+        name,
+        (dict(zip(batch, values, strict=True)) for batch in batches for values in zip(*batch.values(), strict=True)),
+    )
 
 
 def _loaded(config: DatasetConfig, base: Path | None) -> Any:
@@ -193,12 +191,11 @@ def _loaded(config: DatasetConfig, base: Path | None) -> Any:
         raise DatasetError(what, where=named, remedy="check dataset.path, dataset.subset and the network") from bad
 
 
-_FrameRow = dict[str, Any]
 NAME = "frame"
 _FRAME_BATCH = 4096
 
 
-def frame_rows(frame: Any) -> Iterator[tuple[str, _FrameRow]]:
+def frame_rows(frame: Any) -> Iterator[tuple[str, Row]]:
     """Yield each row of a frame with its location, such as `frame:row 3`.
 
     Missing values (NaN, NaT, NA, null) become `None`. Use a list instead of a generator, which can be read only once.
@@ -209,27 +206,22 @@ def frame_rows(frame: Any) -> Iterator[tuple[str, _FrameRow]]:
     if callable(getattr(frame, "to_batches", None)):  # an Arrow table
         yield from placed(frame.to_batches(), NAME)
     elif callable(getattr(frame, "iter_rows", None)):  # polars
-        for number, row in enumerate(frame.iter_rows(named=True), 1):
-            yield f"{NAME}:row {number}", row
+        yield from numbered(NAME, frame.iter_rows(named=True))
     elif hasattr(frame, "iloc") and hasattr(frame, "columns"):  # pandas
-        yield from _pandas(frame)
+        yield from numbered(NAME, _pandas(frame))
     elif isinstance(frame, Iterable) and not isinstance(frame, str | bytes | Mapping | Iterator):
-        for number, row in enumerate(frame, 1):
+        for place, row in numbered(NAME, frame):
             if not isinstance(row, Mapping):
                 what = f"the row is of type {type(row).__name__}, not a mapping"
-                raise DatasetError(what, where=f"{NAME}:row {number}", remedy="write each row as {column: value}")
-            yield f"{NAME}:row {number}", {str(column): value for column, value in row.items()}
+                raise DatasetError(what, where=place, remedy="write each row as {column: value}")
+            yield place, {str(column): value for column, value in row.items()}
     else:
         what, remedy = f"cases of type {type(frame).__name__}", "use a frame, an Arrow table, or a list of mappings"
         raise DatasetError(f"{what} cannot be read", where=NAME, remedy=remedy)
 
 
-def _pandas(frame: Any) -> Iterator[tuple[str, _FrameRow]]:
-    names = [str(column) for column in frame.columns]
-    if len(set(names)) < len(names):
-        repeated = next(name for name in names if names.count(name) > 1)
-        what = f"two columns are named '{repeated}'"
-        raise DatasetError(what, where=NAME, remedy="give each column its own name")
+def _pandas(frame: Any) -> Iterator[Row]:
+    names = unique_columns([str(column) for column in frame.columns], NAME)
     for start in range(0, len(frame), _FRAME_BATCH):
         part = frame.iloc[start : start + _FRAME_BATCH]
         known = part.notna()
@@ -237,8 +229,7 @@ def _pandas(frame: Any) -> Iterator[tuple[str, _FrameRow]]:
             [value if there else None for value, there in zip(part.iloc[:, i].tolist(), known.iloc[:, i], strict=True)]
             for i in range(len(names))
         ]
-        for number, values in enumerate(zip(*columns, strict=True), start + 1):
-            yield f"{NAME}:row {number}", dict(zip(names, values, strict=True))
+        yield from (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
 
 
 Rows = Iterable[tuple[str, Row]]
@@ -296,7 +287,8 @@ def open_source(
         return _standard_input(config.format)
     if fetched := _fetched(named, config.format, fetch or {}):
         return fetched
-    if (config.format or "").lower() == HUB or _is_saved(named, base, config.format):
+    saved_to_disk = config.format is None and any((p / name).is_file() for p in _places(named, base) for name in _SAVED)
+    if saved_to_disk or (config.format or "").lower() == HUB:
         return Source(named, lambda: hub_rows(config, base))
     hub = {"subset": config.subset, "split": config.hub_split, "revision": config.revision}
     if foreign := next((key for key, value in hub.items() if value is not None), None):
@@ -373,8 +365,3 @@ def _fetched(named: str, format: str | None, fetch: Mapping[str, Fetch]) -> Sour
     known = ", ".join(f"{one}:" for one in sorted(fetch))
     remedy = "download the file" + (f"; supported: {known}" if known else "")
     raise ConfigError(f"'{scheme[0]}:' paths are not supported", where=f"{KEY}={named}", remedy=remedy)
-
-
-def _is_saved(named: str, base: Path | None, format: str | None) -> bool:  # noqa: A002 - as in the config
-    """Return whether a folder was written by `save_to_disk` of the library `datasets`."""
-    return format is None and any((folder / name).is_file() for folder in _places(named, base) for name in _SAVED)
