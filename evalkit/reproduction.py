@@ -101,7 +101,11 @@ def reproduce(
         materials = _own(result, config, None if missing else templates)
         if from_dataset:
             materials = replace(materials, dataset=load_materials(config).dataset)
-        judged = _from_store(config, materials) if from_store else _from_run(result, config, materials)
+        if from_store:
+            reading = config.with_({"store.mode": "read_only"})
+            judged = run_async(ask_judges(reading, materials.dataset.cases, materials.evaluator)).judgments
+        else:
+            judged = _from_run(result, config, materials)
         judgments, carried = _carry_over(judged, result.judgments, always=not from_store)
         sources = (
             *(("dataset",) if from_dataset else (CASES, PROMPTS)),
@@ -159,11 +163,6 @@ def _own(result: RunResult, config: RunConfig, templates: Mapping[str, str] | No
     source = str((result.manifest.get("dataset") or {}).get("source") or "")
     dataset = Dataset(tuple(result.cases), fingerprint(result.cases), source, ())
     return Materials(dataset, make_evaluator(config, prompt_folders=[project() / "prompts"], recorded=templates))
-
-
-def _from_store(config: RunConfig, materials: Materials) -> Sequence[Judgment]:
-    config = config.with_({"store.mode": "read_only"})
-    return run_async(ask_judges(config, materials.dataset.cases, materials.evaluator)).judgments
 
 
 def _from_run(result: RunResult, config: RunConfig, materials: Materials) -> Sequence[Judgment]:

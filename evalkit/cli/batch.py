@@ -67,9 +67,10 @@ def _write(arguments: Namespace) -> int:
     for file, requests in written:
         print(f"{path.with_name(file.name)}: {len(requests):,} requests to {arguments.model or file.target.name}")
     count = sum(len(requests) for _, requests in written)
+    rounds = "one round" if found.rounds == 1 else f"about {found.rounds} rounds with this one"
     print(
         f"{count:,} requests in {len(written):,} file{'s' * (len(written) > 1)}, about {found.tokens:,} prompt tokens; "
-        f"{_rounds(found.rounds)}, and answers that must be requested again need one more"
+        f"{rounds}, and answers that must be requested again need one more"
     )
     return int(ExitStatus.DONE)
 
@@ -83,10 +84,6 @@ async def _record(job: PlannedJob, store: Store | None, into: Round) -> JudgingR
             return first
         job = replace(job, paraphrases=paraphrases(first.judgments))
     return await record_round(config, job, job.evaluator, store, into)
-
-
-def _rounds(count: int) -> str:
-    return "one round" if count == 1 else f"about {count} rounds with this one"
 
 
 def _writable_url(job: PlannedJob) -> str:

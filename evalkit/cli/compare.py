@@ -54,7 +54,11 @@ def main(arguments: Namespace) -> int:
     tracking = TrackingConfig() if uri is None else TrackingConfig(uri=str(uri))
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         results = [find_run(run, tracking, folder=Path.cwd(), scratch=Path(scratch)) for run in runs]
-        comparison = compare_runs(_entries(runs, results), _scoring(options), _metrics(options))
+        entries = [
+            RunEntry(name, apply_settings(result), result.cases, result.judgments)
+            for name, result in zip(_names(runs, results), results, strict=True)
+        ]
+        comparison = compare_runs(entries, _scoring(options), _metrics(options))
     folder = arguments.output or Path(str(options.get("folder", ".")))
     _write(folder, comparison, runs, results)
     _print(comparison, results)
@@ -93,14 +97,6 @@ def _metrics(options: dict[str, Any]) -> list[str]:
     return [str(name) for name in named] if isinstance(named, list) else str(named).split(",")
 
 
-def _entries(words: Sequence[str], results: Sequence[RunResult]) -> list[RunEntry]:
-    names = _names(words, results)
-    return [
-        RunEntry(name, apply_settings(result), result.cases, result.judgments)
-        for name, result in zip(names, results, strict=True)
-    ]
-
-
 def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:
     """Return names for the runs: their judges if these differ, else their folders, else the words given."""
     judges = [str(result.manifest.get("judge") or "") for result in results]
@@ -111,7 +107,8 @@ def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:
 
 
 def _write(folder: Path, comparison: Comparison, words: Sequence[str], results: Sequence[RunResult]) -> None:
-    texts = (_json(comparison, words, results), _csv(comparison))
+    rows = [_row(difference) for difference in (*comparison.differences, *comparison.between)]
+    texts = (_json(comparison, words, results), as_csv(list(rows[0]), rows) if rows else "")
     try:
         write_files(folder, {name: [text.encode()] for name, text in zip(_FILES, texts, strict=True)})
     except OSError as bad:
@@ -160,11 +157,6 @@ def _row(difference: Difference) -> dict[str, Any]:
         "p_holm": difference.p_holm,
         "detectable": difference.detectable,
     }
-
-
-def _csv(comparison: Comparison) -> str:
-    rows = [_row(difference) for difference in (*comparison.differences, *comparison.between)]
-    return as_csv(list(rows[0]), rows) if rows else ""
 
 
 def _print(comparison: Comparison, results: Sequence[RunResult]) -> None:

@@ -51,7 +51,7 @@ def _for_hydra(typed: Sequence[str]) -> list[str] | None:
         _print(actions, rest[0])
     if not any(action.dest == "study" for action in parser._actions):
         return None
-    if _may_be_study(rest[0]):
+    if rest[0] and "=" not in rest[0] and not rest[0].startswith(("-", "+", "~")):  # may be a study
         _print(study_names() if len(rest) == 1 else (), rest[0])
         rest = rest[1:] or rest
     return rest
@@ -59,7 +59,3 @@ def _for_hydra(typed: Sequence[str]) -> list[str] | None:
 
 def _print(names: Iterable[str], start: str) -> None:
     print(" ".join(name for name in names if name.startswith(start)))
-
-
-def _may_be_study(word: str) -> bool:
-    return bool(word) and "=" not in word and not word.startswith(("-", "+", "~"))

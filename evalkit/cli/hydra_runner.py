@@ -279,9 +279,11 @@ class Driver:
             check_place(folder, Path(settings.runtime.cwd), self.words)
             if (found := secret_in(str(folder))) is not None:
                 raise ConfigError(found, where="the run folder's name", remedy="give another hydra.run.dir")
-            config = to_run_config(cfg, _sources(self.study))
+            config = to_run_config(cfg, [*([self.study] if self.study else ()), *user_files()])
             sweep = _sweep(settings, self.study, self.constant) if settings.mode == RunMode.MULTIRUN else None
-            if sweep is None or not self._sequential():
+            # A launcher may use processes or threads.
+            in_sequence = os.getpid() == self.pid and current_thread() is main_thread()
+            if sweep is None or not in_sequence:
                 _check_budget(config)
                 return self.work(Job(config, folder, sweep, overwrite=self.overwrite, noted=self.noted))
             recordings = None if searched else self.recordings
@@ -291,10 +293,6 @@ class Driver:
             return int(error.status)
         finally:
             _remove_if_empty(folder)
-
-    def _sequential(self) -> bool:
-        """Return whether jobs run in sequence in this thread: a launcher may use processes or threads."""
-        return os.getpid() == self.pid and current_thread() is main_thread()
 
 
 def _check_budget(config: RunConfig) -> None:
@@ -307,10 +305,6 @@ def _check_budget(config: RunConfig) -> None:
             where="runner.budget_scope",
             remedy="use Hydra's basic launcher, or budget_scope=run",
         )
-
-
-def _sources(study: Path | None) -> list[Path]:
-    return ([study] if study else []) + user_files()
 
 
 def _unused(folder: Path, settings: Any) -> Path:

@@ -184,19 +184,14 @@ def estimate_length(plan: Plan, recent: Callable[[], Sequence[Completion]], limi
     count = sum(kind.wanted for kind in wanted)
     pairs = list(zip(wanted, lengths, strict=True))
     known = [(kind.wanted, one.seconds) for kind, one in pairs if one.seconds is not None]
+    variances = [(kind.wanted / count * one.within) ** 2 for kind, one in pairs if one.within is not None]
     return Length(
         sum(kind.wanted * one.tokens for kind, one in pairs) / count,
         sum(n * seconds for n, seconds in known) / sum(n for n, _ in known) if known else None,
         max((one.origin for one in lengths), key=list(ORIGINS).index),
         sum(one.answers for one in lengths),
-        _joint([(kind.wanted / count, one.within) for kind, one in pairs]),
+        float(sum(variances) ** 0.5) if len(variances) == len(pairs) else None,  # the means are independent
     )
-
-
-def _joint(parts: Sequence[tuple[float, float | None]]) -> float | None:
-    """Return the half-width of a weighted mean of independent means."""
-    known = [(weight * within) ** 2 for weight, within in parts if within is not None]
-    return float(sum(known) ** 0.5) if len(known) == len(parts) else None
 
 
 def _length(kind: Kind, recent: Callable[[], Sequence[Completion]], limit: int | None) -> Length:
@@ -326,7 +321,10 @@ def main(arguments: Namespace) -> int:
     With `--pilot N`, N requests of each judge are sent and stored, and the estimates rest on their answers.
     """
     jobs = planned_jobs(arguments)
-    pilots = _pilots(jobs, arguments.pilot or 0)
+    pilots = []
+    if arguments.pilot:
+        check_stores(jobs)
+        pilots = [result for job in jobs for result in pilot(job, arguments.pilot)]
     noted: set[str] = set()
     planned: list[JobPlan] = []
     for job in [part for whole in jobs for part in whole.by_probe()]:
@@ -340,13 +338,6 @@ def main(arguments: Namespace) -> int:
         print(describe_pilot(pilots))
     hopeless = any(one.sampled and one.judged.calls.failed == one.judged.calls.planned for one in pilots)
     return int(ExitStatus.TOO_MANY_FAILURES if hopeless else ExitStatus.DONE)
-
-
-def _pilots(jobs: Sequence[PlannedJob], count: int) -> list[PilotResult]:
-    if not count:
-        return []
-    check_stores(jobs)
-    return [one for job in jobs for one in pilot(job, count)]
 
 
 def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:

@@ -32,7 +32,7 @@ class Rate:
 
     def see(self, progress: Progress) -> None:
         """Record the progress of a run."""
-        self._seen.append((progress.elapsed, _answered(progress)))
+        self._seen.append((progress.elapsed, max(0, progress.done - progress.stored)))
         while len(self._seen) > 2 and self._seen[1][0] < progress.elapsed - RECENT:
             self._seen.popleft()
 
@@ -40,10 +40,6 @@ class Rate:
         """Return the rate, or `None` if it is not known yet."""
         (before, had), (after, has) = self._seen[0], self._seen[-1]
         return (has - had) / (after - before) if has > had and after > before else None
-
-
-def _answered(progress: Progress) -> int:
-    return max(0, progress.done - progress.stored)
 
 
 def describe(progress: Progress, rate: float | None = None) -> str:

@@ -192,7 +192,8 @@ def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
     console = plain_console()
     table = text_table(("simulated judge", "planted", "found", "first shown wins", "longer wins", "accuracy"))
     for row in rows:
-        cells = (_percent(row.metrics[key]) for key in ("position", "length", "accuracy"))
+        metrics = (row.metrics[key] for key in ("position", "length", "accuracy"))
+        cells = ("-" if metric is None else percent(metric) for metric in metrics)
         table.add_row(
             row.name, row.planted, " and ".join(f"{one} bias" for one in row.found) or "no bias shown", *cells
         )
@@ -216,7 +217,3 @@ def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
     if recorded:
         console.print(f"MLflow:      {here}evalkit ui{other}")
     console.print("next:        evalkit init my-project    (your own judge and data)")
-
-
-def _percent(metric: Metric | None) -> str:
-    return "-" if metric is None else percent(metric)

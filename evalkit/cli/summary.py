@@ -44,13 +44,11 @@ SYMBOLS = {"good": "✓", "bad": "✗", "warn": "!", "info": "•"}
 STYLES = {"good": "green", "bad": "red", "warn": "yellow", "info": ""}
 
 
-def _worth_a_row(metric: Metric) -> bool:
-    spec = CATALOG.spec(metric.name)
-    return CATALOG.is_headline(metric.name) and spec is not None and bool(metric.value or not spec.hidden_at_zero)
-
-
 def _shown(metric: Metric) -> bool:
-    return (metric.value is not None and _worth_a_row(metric)) or _undefined(metric)
+    spec = CATALOG.spec(metric.name)
+    if metric.value is None or spec is None:
+        return _undefined(metric)
+    return CATALOG.is_headline(metric.name) and bool(metric.value or not spec.hidden_at_zero)
 
 
 def _undefined(metric: Metric) -> bool:
@@ -295,12 +293,13 @@ def _rank(row: Standing) -> str:
 def _cell(metric: Metric | None) -> str:
     if metric is None or metric.value is None:
         return "–"
-    shown = estimate(metric.value, metric.low, metric.high, lambda value: _number(metric.name, value))
+    shown = estimate(
+        metric.value,
+        metric.low,
+        metric.high,
+        lambda value: f"{value:.3g}" if metric.name == "cost/per_case" else fixed(value, 2),
+    )
     return shown.replace(" [", "\n[")
-
-
-def _number(name: str, value: float) -> str:
-    return f"{value:.3g}" if name == "cost/per_case" else fixed(value, 2)
 
 
 def _legend(board: Leaderboard, names: Mapping[str, str]) -> list[str]:

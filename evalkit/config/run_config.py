@@ -533,7 +533,9 @@ def config_error(error: ValidationError, files: Sequence[Path]) -> ConfigError:
     what, _, remedy = message.partition(": ")
     value = first.get("input")
     shown = f" (got {value!r})" if isinstance(value, str | int | float | bool) and loc else ""
-    return ConfigError(_decapitalize(what) + shown, where=where, remedy=remedy)
+    if what[1:2].islower():
+        what = what[:1].lower() + what[1:]
+    return ConfigError(what + shown, where=where, remedy=remedy)
 
 
 def _most_telling(errors: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -568,10 +570,6 @@ def _is_section(part: object) -> bool:
     return part in _SECTIONS or (isinstance(part, str) and re.sub(r".*, (\w+)\]$", r"\1", part) in _SECTIONS)
 
 
-def _decapitalize(text: str) -> str:
-    return text[:1].lower() + text[1:] if text[1:2].islower() else text
-
-
 def known_keys(path: Sequence[str | int]) -> list[str]:
     """Return the keys that are allowed under a key path of RunConfig."""
     model: type[BaseModel] | None = RunConfig
@@ -582,13 +580,8 @@ def known_keys(path: Sequence[str | int]) -> list[str]:
             continue
         field = model.model_fields.get(part) if model else None
         named = field is not None and get_origin(field.annotation) is dict
-        model = _section(model, part) if model else None
+        model = next(_models(field.annotation), None) if field else None
     return list(model.model_fields) if model else []
-
-
-def _section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    field = model.model_fields.get(name)
-    return next(_models(field.annotation), None) if field else None
 
 
 def no_such(what: str, where: str, name: str, known: Sequence[str]) -> ConfigError:

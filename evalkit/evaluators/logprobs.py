@@ -287,7 +287,11 @@ class Weighing:
         if not wanted or (wanted == "fallback" and completion.logprobs is None):
             return None
         if completion.logprobs is None:
-            raise _none_came(request, completion)
+            raise JudgeSetupError(
+                f"judge {request.judge} returned no log-probabilities (sent as {completion.rung})",
+                where="judge.logprobs",
+                remedy="set it to false, or to fallback to continue without them",
+            )
         found = self._found(completion, answer, paths)
         if found is None and wanted != "fallback":
             raise UnreadableError("logprobs", "the tokens with log-probabilities do not spell the decisions")
@@ -305,11 +309,3 @@ class Weighing:
                 return None
             found[path] = one
         return found
-
-
-def _none_came(request: JudgeRequest, completion: Completion) -> JudgeSetupError:
-    return JudgeSetupError(
-        f"judge {request.judge} returned no log-probabilities (sent as {completion.rung})",
-        where="judge.logprobs",
-        remedy="set it to false, or to fallback to continue without them",
-    )

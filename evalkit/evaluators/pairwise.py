@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.hashing import text_digest
@@ -21,9 +21,8 @@ from evalkit.evaluators.base import (
 )
 from evalkit.evaluators.logprobs import Weighing, margins, paths, swap_distribution
 from evalkit.parsing import MARGINS, AnswerTask, UnreadableError
-from evalkit.parsing.json import Path
 from evalkit.prompting import Prompts, neutralize
-from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Unit, WeightedJudgment
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Unit
 
 CLOSE = 1e-9
 """A margin closer than this to 0 is a tie."""
@@ -90,7 +89,8 @@ class Pairwise(TemplateEvaluator):
             self._answer = pairwise_format(self._shown_names, tie_allowed=self._tie_allowed)
         self._weighing = Weighing(config, margins(tie_allowed=self._tie_allowed))
         self._weighing_ties = Weighing(config, margins(tie_allowed=True))
-        self._prompt = prompts.partial(self._template, _TEXTS, **self._constants())
+        constants = {"criteria": self._shown_criteria(), "tie_allowed": self._tie_allowed}
+        self._prompt = prompts.partial(self._template, _TEXTS, **self._with_instruction(constants))
         case = Case("rehearsal", "text", (Response("A"), Response("B")))
         needed = ("original_prompt", "response_a", "response_b")
         self._check_templates([case], [filling(self._prompt, _TEXTS)], needed)
@@ -142,9 +142,6 @@ class Pairwise(TemplateEvaluator):
         messages = self._prompt.fill(**shared, response_a=first, response_b=second)
         return JudgeRequest(case.id, unit, shown, messages, self._answer, sample)
 
-    def _constants(self) -> dict[str, Any]:
-        return self._with_instruction({"criteria": self._shown_criteria(), "tie_allowed": self._tie_allowed})
-
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         found, rung = read_object(request, completion, ("comparison", "result"))
         answer = PairwiseAnswer.read(found)
@@ -157,14 +154,17 @@ class Pairwise(TemplateEvaluator):
         weighing = self._weighing_ties if tied else self._weighing
         named = tuple(one.model_copy(update={"criterion": name}) for name, one in compared.items())
         answer = answer.model_copy(update={"comparison": named})
-        unswapped = answer if request.shown == request.unit else answer.swapped()
+        weighted = weighing(request, completion, found, decisions, ("result", "winner"))
+        unswapped = answer
+        if request.shown != request.unit:
+            unswapped, weighted = answer.swapped(), weighted and swap_distribution(weighted)
         return Reading(
             read_by=rung,
             value=MARGINS[unswapped.result.winner],
             confidence=unswapped.result.confidence,
             criteria={one.criterion: MARGINS[one.winner] for one in unswapped.comparison},
             answer=unswapped.dump(),
-            weighted=_weighted(weighing, request, completion, found, decisions),
+            weighted=weighted,
         )
 
     def _read_text(self, request: JudgeRequest, completion: Completion) -> Reading:
@@ -172,14 +172,3 @@ class Pairwise(TemplateEvaluator):
         value = margin if request.shown == request.unit else -margin
         winner = "A" if value > 0 else "B" if value < 0 else "TIE"
         return Reading(read_by=self._config.output.format, value=value, answer={"winner": winner})
-
-
-def _weighted(
-    weighing: Weighing,
-    request: JudgeRequest,
-    completion: Completion,
-    found: Mapping[str, Any],
-    criteria: Mapping[str, Path],
-) -> WeightedJudgment | None:
-    weighted = weighing(request, completion, found, criteria, ("result", "winner"))
-    return weighted if weighted is None or request.shown == request.unit else swap_distribution(weighted)

@@ -88,14 +88,24 @@ class Pointwise(SingleResponse):
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
         self._scale = Scale.of(config.rubric)
         super().__init__(config, prompts, "pointwise", AnswerTask("score", scale=self._scale))
-        self._check_single()
+        if len(self._names) > 1 and not self._structured:
+            raise ConfigError(
+                f"it gives one score, and there are {len(self._names)} criteria",
+                where=f"output.format '{config.output.format}'",
+                remedy="use one criterion (criteria=overall), or set output=json",
+            )
         weighing = Weighing(config, scores_of(self._scale) if config.judge.weighs else {})
         self._prepare(pointwise_format(self._shown_names, self._scale), weighing, self._variables())
 
     def _variables(self) -> dict[str, Any]:
-        common = any(not one.levels for one in self._config.criteria.values())
+        described = [one.levels for one in self._config.criteria.values()]
+        common = not all(described)
+        criteria = [
+            {**shown, "levels": self._levels(levels)}
+            for shown, levels in zip(self._shown_criteria(), described, strict=True)
+        ]
         return {
-            "criteria": self._criteria(),
+            "criteria": criteria,
             "scale": self._scale.words(),
             "levels": self._levels(self._config.rubric.levels) if common else [],
             "examples": [self._example(one) for one in self._examples()],
@@ -109,20 +119,6 @@ class Pointwise(SingleResponse):
         shown: dict[str, float] = example.scores if example.score is None else {"": example.score}
         scores = [{"criterion": neutralize(name), "score": self._scale.text(score)} for name, score in shown.items()]
         return {**_shown_example(example), "scores": scores}
-
-    def _criteria(self) -> list[dict[str, Any]]:
-        levels = [self._levels(one.levels) for one in self._config.criteria.values()]
-        return [{**shown, "levels": own} for shown, own in zip(self._shown_criteria(), levels, strict=True)]
-
-    def _check_single(self) -> None:
-        if self._format.structured:
-            return
-        if len(self._names) > 1:
-            raise ConfigError(
-                f"it gives one score, and there are {len(self._names)} criteria",
-                where=f"output.format '{self._config.output.format}'",
-                remedy="use one criterion (criteria=overall), or set output=json",
-            )
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         found, rung = read_object(request, completion, ("scores",))

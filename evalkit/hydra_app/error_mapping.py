@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,9 +41,10 @@ def hydra_error(error: Exception) -> EvalkitError:
         return next((fault for file in user_files() if (fault := unusable(file))), what)
     if isinstance(error, MissingConfigException):
         return _missing_option(error)
-    if _merges_list(str(error)):
+    text = str(error)
+    if ("In 'criteria/" in text and "Cannot merge" in text) or re.search(r"Index '_(set|add|del)_", text):
         remedy = "write NAME: {description: TEXT, weight: 0.5} for each criterion in its file"
-        where = _criteria_file(str(error))
+        where = _criteria_file(text)
         return ConfigError("a list of criteria cannot be changed or combined", where=where, remedy=remedy)
     if isinstance(error, OverrideParseException):
         error.override = as_written(error.override)
@@ -104,12 +104,6 @@ def unusable(file: Path) -> ConfigError | None:
     return None
 
 
-def _merges_list(message: str) -> bool:
-    """Return whether the error is that a list of criteria cannot be merged or changed."""
-    merged = "In 'criteria/" in message and "Cannot merge" in message
-    return merged or re.search(r"Index '_(set|add|del)_", message) is not None
-
-
 def _criteria_file(message: str) -> str:
     """Return the user's file with criteria that is a list, among those composed; `criteria` if there is none."""
     from evalkit.hydra_app import user_files
@@ -140,15 +134,10 @@ def _missing_option(error: MissingConfigException) -> ConfigError:
             options = [file.stem for file in (shipped("conf") / group).glob("*.yaml")]
         if (top := group.partition("/")[0]) in RunConfig.model_fields and top != group:  # such as judge/simulated
             group, option = top, named[1].partition("/")[2]
-            options += [f"{folder}/{file.stem}" for folder, file in _nested(top)]
+            nested = sorted((shipped("conf") / top).glob("*/*.yaml"))
+            options += [f"{file.parent.name}/{file.stem}" for file in nested]
         return ConfigError(f"no such {group}", where=f"{group}={option}", remedy=did_you_mean(option, options))
     if override:
         group = override[1].partition("@")[0]
         return no_such("config group", override[1], group, list(RunConfig.model_fields))
     return ConfigError(text.strip().partition("\n")[0])
-
-
-def _nested(group: str) -> Iterator[tuple[str, Path]]:
-    """Yield the shipped options of a group that are in a folder, each with the folder's name."""
-    for file in sorted((shipped("conf") / group).glob("*/*.yaml")):
-        yield file.parent.name, file

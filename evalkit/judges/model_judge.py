@@ -188,7 +188,9 @@ class ModelJudge:
         shape = setup.adapted(sent, error.message, fixed=fixed, sent=names)
         if shape is None or (self.config.logprobs is True and "logprobs" in shape.dropped):
             return False
-        _log.warning("judge %s: %s; continuing %s", self.spec.name, error.message, _difference(sent, shape))
+        without = ", ".join(sorted(shape.dropped - sent.dropped))
+        change = f"without {without}" if without else f"with {shape.rung} instead of {sent.rung}"
+        _log.warning("judge %s: %s; continuing %s", self.spec.name, error.message, change)
         self._shape = shape
         return True
 
@@ -199,8 +201,3 @@ class ModelJudge:
         if error.kind == "bad_request" and not self._answered and self.config.response_format != "auto":
             return setup.setup_error(self._target, error)
         return error
-
-
-def _difference(old: Shape, new: Shape) -> str:
-    without = ", ".join(sorted(new.dropped - old.dropped))
-    return f"without {without}" if without else f"with {new.rung} instead of {old.rung}"

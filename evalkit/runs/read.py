@@ -196,7 +196,11 @@ def _records(path: Path, kind: Any) -> Sequence[Any]:
         with path.open("rb") as file:
             lines = enumerate(file, 1)
             return Spool(
-                (_record(decode, line, f"{path}:{number}") for number, line in lines if line.strip()),
+                (
+                    _decoded(decode, _json(line, where), where)
+                    for number, line in lines
+                    if line.strip() and (where := f"{path}:{number}")
+                ),
                 folder=path.parent,
             )
     except OSError as bad:
@@ -214,10 +218,6 @@ def _parquet_records(path: Path, decode: Any) -> Iterator[Any]:
         raise ConfigError("the file is missing", where=str(path), remedy=_REMEDY) from None
     except Exception as bad:  # pyarrow has many errors for a damaged file
         raise _damaged(f"{path}: row {number + 1}", " ".join(str(bad).split())[:120]) from None
-
-
-def _record(decode: Any, line: bytes, where: str) -> Any:
-    return _decoded(decode, _json(line, where), where)
 
 
 def _decoded(decode: Any, value: Any, where: str) -> Any:

@@ -151,7 +151,10 @@ def _malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
         expected = _EXPECTED.get(kind, "a list of a different length")
         if kind == "literal_error":
             expected = "one of " + str(error["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
-        what = f"expected {expected}, got {_shown(error['input'])}"
+        shown = json.dumps(error["input"])
+        if len(shown) > 40:
+            shown = _NAMES.get(type(error["input"]), "a number")
+        what = f"expected {expected}, got {shown}"
     return MalformedError(what, ".".join(part for part in loc if isinstance(part, str)))
 
 
@@ -174,11 +177,6 @@ _EXPECTED = {
     "dataclass_type": _NAMES[dict],
     "tuple_type": _NAMES[list],
 }
-
-
-def _shown(value: Any) -> str:
-    shown = json.dumps(value)
-    return shown if len(shown) <= 40 else _NAMES.get(type(value), "a number")
 
 
 def metric_values(metric: Metric) -> dict[str, Any]:
@@ -271,7 +269,11 @@ def read_rows(path: Path) -> Iterator[Any]:
         for batch in file.iter_batches(ROWS):
             for row in batch.to_pylist():
                 line = row.pop(LINE, None)
-                yield json.loads(line) if line else {name: _value(name, one) for name, one in row.items()}
+                yield (
+                    json.loads(line)
+                    if line
+                    else {name: cell if name in _TYPES else json.loads(cell) for name, cell in row.items()}
+                )
 
 
 def _row(judgment: Judgment) -> dict[str, Any]:
@@ -289,10 +291,6 @@ def _row(judgment: Judgment) -> dict[str, Any]:
 
 def _json(value: Any) -> str:
     return encode_line(value).decode().rstrip("\n")
-
-
-def _value(name: str, cell: Any) -> Any:
-    return cell if name in _TYPES else json.loads(cell)
 
 
 class _Sink:

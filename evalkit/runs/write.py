@@ -35,7 +35,15 @@ def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] 
         EvalkitError: If a number of a verdict, a metric or the manifest is not finite.
     """
     folder = folder.absolute()
-    contents = {**_contents(result), **_additional(files or {})}
+    contents: dict[str, Iterable[bytes]] = {
+        layout.CONFIG: [dump(result.config.dump())],
+        layout.MANIFEST: _finite(layout.MANIFEST, [result.manifest], encode_pretty),
+        layout.CASES: map(encode_line, result.cases),
+        **_judgments(result),
+        layout.VERDICTS: _finite(layout.VERDICTS, result.verdicts, encode_finite),
+        layout.METRICS: _finite(layout.METRICS, [_metrics(result)], encode_pretty),
+        **_additional(files or {}),
+    }
     try:
         _write_all(folder, contents)
         if files:
@@ -89,17 +97,6 @@ def _clear(figures: Path, contents: Mapping[str, Any]) -> None:
         if f"{layout.FIGURES}/{figure.name}" not in contents:
             figure.unlink(missing_ok=True)
     drop_empty(figures)
-
-
-def _contents(result: RunResult) -> dict[str, Iterable[bytes]]:
-    return {
-        layout.CONFIG: [dump(result.config.dump())],
-        layout.MANIFEST: _finite(layout.MANIFEST, [result.manifest], encode_pretty),
-        layout.CASES: map(encode_line, result.cases),
-        **_judgments(result),
-        layout.VERDICTS: _finite(layout.VERDICTS, result.verdicts, encode_finite),
-        layout.METRICS: _finite(layout.METRICS, [_metrics(result)], encode_pretty),
-    }
 
 
 def _judgments(result: RunResult) -> dict[str, Iterable[bytes]]:
