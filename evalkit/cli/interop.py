@@ -310,7 +310,7 @@ def label(arguments: Namespace) -> int:
     if sum(one is not None for one in (file, arguments.to, arguments.source, arguments.page or None)) != 1:
         raise UsageError("label", "needs one of FILE, --page, --to mlflow and --from mlflow")
     for flag in () if arguments.page else ("informative", "annotator", "port"):
-        if getattr(arguments, flag):
+        if getattr(arguments, flag) not in (None, False):
             raise UsageError("label", f"--{flag} needs --page")
     from evalkit.runs import read_run
 
@@ -367,7 +367,7 @@ def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
     with listen(arguments.port or 0) as listener:
         session = LabelSession(
             result,
-            arguments.annotator or "human",
+            "human" if arguments.annotator is None else arguments.annotator,
             count=arguments.n,
             seed=arguments.seed,
             informative=arguments.informative,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import uvicorn
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from evalkit.config import RunConfig
@@ -67,6 +67,8 @@ class LabelPage:
         """Answer one request."""
         response = await self._respond(Request(scope, receive))
         response.headers.update(_HEADERS)
+        if response.status_code != 200:
+            response.headers["Connection"] = "close"  # without reading the rest of a large body
         await response(scope, receive, send)
 
     async def _respond(self, request: Request) -> Response:
@@ -82,13 +84,13 @@ class LabelPage:
         async for chunk in request.stream():
             body += chunk
             if len(body) > _LARGEST:
-                return JSONResponse({"error": "the request is too large: shorten the note"}, 413)
+                return _json({"error": "the request is too large: shorten the note"}, 413)
         try:
-            return JSONResponse(self._act(json.loads(body)))
+            return _json(self._act(json.loads(body)))
         except EvalkitError as error:
-            return JSONResponse({"error": str(error)}, 400)
+            return _json({"error": str(error)}, 400)
         except (ValueError, RecursionError, KeyError, TypeError):
-            return JSONResponse({"error": "the request is invalid: reload the page"}, 400)
+            return _json({"error": "the request is invalid: reload the page"}, 400)
 
     def _act(self, request: Any) -> dict[str, Any]:
         """Return what the page shows after `open`, `label`, `next`, `back`, `again` or `finish`.
@@ -101,7 +103,8 @@ class LabelPage:
         last, at = len(session.tasks), -1
         if action != "open":
             at, note = request["at"], request["note"]
-            if type(at) is not int or not 0 <= at <= last or type(note) is not str or len(note) > LONGEST_NOTE:
+            end = last - (action == "label")
+            if type(at) is not int or not 0 <= at <= end or type(note) is not str or len(note) > LONGEST_NOTE:
                 raise ValueError
             if at < last:
                 session.store(at, request["answer"] if action == "label" else None, note)
@@ -116,6 +119,11 @@ class LabelPage:
             raise ValueError
         steps = {"next": min(at + 1, last), "back": max(at - 1, 0)}
         return session.view(steps[action] if action in steps else session.next_open(at))
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    # In ASCII, because texts from data may have lone surrogates.
+    return Response(json.dumps(value), status, media_type="application/json")
 
 
 def listen(port: int) -> socket.socket:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import signal
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from evalkit.cli import main
+from evalkit.interop.label_session import LabelSession
+from evalkit.runs import read_run
 from tests.support.chromium import shoot
+from tests.support.command_line import Commands
 from tests.support.labeling import OpenPage, label_page
 
 HOSTILE = (
@@ -299,3 +309,273 @@ def test_an_answer_that_cannot_be_stored_is_reported_and_the_case_stays(pairs, v
         press(tab, "1")
         counted(tab, "1 of 12 labeled")
         assert len(stored(pairs)) == 1
+
+
+def test_the_page_is_blind_and_asks_in_random_order(pairs):
+    with label_page(pairs) as page:
+        status, headers, html = page.request(method="GET", headers={"Origin": ""})
+        assert status == 200
+        assert "default-src 'none'" in html
+        assert headers["content-security-policy"] == "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")
+        shown = [html, *(json.dumps(page.act("next", at=at)) for at in range(12))]
+    assert not re.search("gpt|claude|judge|win|flip|verdict", "".join(shown[1:]))
+    assert not re.search("gpt|claude|secret-judge|pairwise", html)
+    numbers = [int(re.search(r"Question (\d+)", text)[1]) for text in shown[1:-1]]
+    assert numbers != sorted(numbers)
+    swapped = [json.loads(text)["texts"]["response_a"].startswith("Second") for text in shown[1:-1]]
+    assert 0 < sum(swapped) < len(swapped)
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "path"),
+    [
+        ("GET", {}, "/"),
+        ("GET", {}, "/favicon.ico"),
+        ("GET", {}, f"/{'x' * 43}/"),
+        ("POST", {}, "/"),
+        ("POST", {}, "//"),
+        ("GET", {"Host": "evil.example"}, ""),
+        ("POST", {"Host": "evil.example", "Origin": "http://evil.example"}, ""),
+        ("POST", {"Host": "127.0.0.1"}, ""),
+        ("POST", {"Origin": "http://evil.example"}, ""),
+        ("POST", {"Origin": "null"}, ""),
+        ("POST", {"Origin": ""}, ""),
+        ("GET", {"Origin": "http://evil.example"}, ""),
+        ("PUT", {}, ""),
+        ("OPTIONS", {}, ""),
+    ],
+)
+def test_requests_of_others_are_refused(pairs, method, headers, path):
+    with label_page(pairs) as page:
+        body = json.dumps({"do": "label", "at": 0, "note": "", "answer": "A"}).encode()
+        status, replied, text = page.request(body, headers, method, path)
+        assert (status, text) == (403, "forbidden")
+        assert replied["content-security-policy"].endswith("frame-ancestors 'none'")
+        assert page.act("open")["labeled"] == 0
+        assert (pairs / "labels-human.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"\xff\xfe",
+        b"{" * 100_000,
+        b"[" * 100_000,
+        b'{"do": "label"}',
+        *(
+            json.dumps({"do": "label", "at": 0, "note": "", "answer": "A"} | changed).encode()
+            for changed in (
+                *({"at": at} for at in (-1, 13, 12, True, 0.0, "0", None, 10**30)),
+                *({"note": note} for note in (None, 3, "x" * 10_001, ["x"])),
+                *({"answer": answer} for answer in ("C", "a", 1, True, ["A"], {"A": 1}, "A" * 1000)),
+                *({"do": action} for action in ("", "drop", None, ["label"], {})),
+            )
+        ),
+    ],
+)
+def test_invalid_requests_change_nothing(pairs, body):
+    with label_page(pairs) as page:
+        status, _, text = page.request(body)
+        assert (status, list(json.loads(text))) == (400, ["error"])
+        assert page.act("open")["labeled"] == 0
+        assert (pairs / "labels-human.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize("header", ["Content-Length", "Transfer-Encoding"])
+def test_a_body_of_100_mb_is_refused_before_it_is_read(pairs, header):
+    with label_page(pairs) as page, socket.create_connection(urlsplit(page.url).netloc.split(":")) as client:
+        parts = urlsplit(page.url)
+        length = "chunked" if header == "Transfer-Encoding" else str(10**8)
+        lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}", f"Origin: http://{parts.netloc}"]
+        client.sendall("\r\n".join([*lines, f"{header}: {length}", "", ""]).encode())
+        chunk = b" " * 2**20
+        sent = 0
+        with suppress(OSError):
+            while sent < 100:
+                client.sendall(b"100000\r\n" + chunk + b"\r\n" if length == "chunked" else chunk)
+                sent += 1
+        assert sent < 100
+        assert page.act("open")["labeled"] == 0
+
+
+@pytest.mark.parametrize("note", ["语言 \u2028 \ud800 \x00", '=HYPERLINK("x")', "a" * 10_000])
+def test_any_note_is_kept(pairs, note):
+    with label_page(pairs) as page:
+        page.act("label", at=0, answer="A", note=note)
+        assert page.act("back", at=1)["note"] == note
+    with label_page(pairs) as page:
+        assert page.act("back", at=1)["note"] == note
+
+
+def test_two_annotators_at_once_do_not_see_each_other(pairs, capsys):
+    with label_page(pairs, "--annotator", "ann") as ann, label_page(pairs, "--annotator", "李 雷") as other:
+        first = ann.act("open")
+        for number in range(8):
+            ann.act("label", at=number, answer="A")
+        shown = other.act("open")
+        assert (shown["labeled"], shown["answer"]) == (0, None)
+        assert shown["texts"]["prompt"] == first["texts"]["prompt"]  # the same order of cases
+        assert other.label(lambda _: "TIE", 6)["labeled"] == 6
+        ann.act("finish", at=8)
+        assert ann.ended() == 0
+        other.act("finish", at=6)
+        assert other.ended() == 0
+    assert (len(labels_of(pairs, "ann")), len(labels_of(pairs, "李 雷"))) == (8, 6)
+    assert set(labels_of(pairs, "李 雷")) < set(labels_of(pairs, "ann"))
+    metrics = json.loads((pairs / "metrics.json").read_text("utf-8"))["metrics"]
+    assert metrics["human/ceiling"]["n"] == 12
+    with label_page(pairs, "--annotator", "bob") as page:
+        assert page.act("open")["labeled"] == 0
+
+
+def test_one_annotator_has_one_page_at_a_time(pairs, capsys):
+    with label_page(pairs):
+        capsys.readouterr()
+        assert main(["label", str(pairs), "--page"]) == 1
+        assert "labels-human.jsonl: another page has it open; use that page" in capsys.readouterr().err
+
+
+def test_labels_are_resumed_and_the_run_is_scored_when_the_page_ends(pairs, capsys):
+    session = LabelSession(read_run(pairs), "human", count=50, seed=0, informative=False)
+    session.store(0, "A", "sure")
+    session.store(1, "B", "")
+    session.close()  # as after a kill: the run does not have the labels
+    with (pairs / "labels-human.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"case_id": "gpt-4o')  # the power failed
+    assert labels_of(pairs) == {}
+    with label_page(pairs) as page:
+        shown = page.act("open")
+        assert (shown["at"], shown["labeled"]) == (2, 2)
+        assert page.act("back", at=1)["answer"] == "A"
+        page.act("label", at=0, answer="B")  # another answer replaces it
+        page.act("finish", at=2)
+        assert page.ended() == 0
+    assert [row["label"] for row in stored(pairs)] == ["A", "B", "B"]
+    assert len(labels_of(pairs)) == 2
+    assert "labels: 2 by 1 annotator (human 2)" in capsys.readouterr().out
+    before = (pairs / "manifest.json").read_bytes()
+    with label_page(pairs) as page:
+        assert page.act("open")["labeled"] == 2
+        page.act("finish", at=2)
+        assert page.ended() == 0
+    assert "no new labels; the run is unchanged" in capsys.readouterr().out
+    assert (pairs / "manifest.json").read_bytes() == before
+
+
+def test_the_file_of_labels_can_be_read_into_another_copy_of_the_run(pairs, tmp_path):
+    shutil.copytree(pairs, tmp_path / "copy")
+    with label_page(pairs) as page:
+        page.label(lambda shown: "A" if "First" in shown["texts"]["response_a"] else "B", 12)
+        assert page.ended() == 0
+    assert main(["label", "copy", "run/labels-human.jsonl"]) == 0
+    assert labels_of(tmp_path / "copy") == labels_of(pairs) == dict.fromkeys(labels_of(pairs), "A")
+
+
+def test_informative_cases_have_known_probabilities(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    winners = [("A", "A")] * 60 + [("B", "B")] * 48 + [("A", "B")] * 12
+    run = imported(tmp_path, [row for n, both in enumerate(winners) for row in pair(n, both)])
+    with label_page(run, "--informative", "--n", "24") as page:
+        shown = page.label(lambda _: "A", 10)
+        assert (shown["labeled"], shown["total"]) == (10, 24)
+        page.act("finish", at=10)
+        assert page.ended() == 0
+    sampled = json.loads((run / "label-sample.json").read_text("utf-8"))["probabilities"]
+    assert len(set(sampled.values())) == 3
+    assert {row["case_id"]: row["inclusion_probability"] for row in stored(run)}.items() <= sampled.items()
+    metrics = json.loads((run / "metrics.json").read_text("utf-8"))["metrics"]
+    assert (metrics["agreement/accuracy"]["n"], metrics["labels/effective"]["value"] < 10) == (10, True)
+    with label_page(run, "--informative", "--n", "24", "--annotator", "bob") as page:
+        assert page.act("open")["total"] == 24  # the same sample
+    with label_page(run, "--informative", "--n", "24") as page:
+        assert page.label(lambda _: "A", 14) == {"ended": True}
+        assert page.ended() == 0
+    with label_page(run, "--informative", "--n", "24") as page:
+        shown = page.act("open")
+        assert (shown["labeled"], shown["total"]) == (24, 48)  # a sample that is labeled is extended
+
+
+def test_random_order_offers_so_many_and_then_so_many_more(pairs):
+    for labeled in (0, 5, 10):
+        with label_page(pairs, "--n", "5") as page:
+            shown = page.act("open")
+            assert (shown["labeled"], shown["total"]) == (labeled, min(labeled + 5, 12))
+            assert page.label(lambda _: "TIE", shown["total"] - labeled) == {"ended": True}
+            assert page.ended() == 0
+    with label_page(pairs, "--n", "5") as page:
+        assert "texts" not in page.act("open")
+    cases = [json.loads(line) for line in (pairs / "cases.jsonl").read_text("utf-8").splitlines()]
+    assert not any("inclusion_probability" in case["metadata"] for case in cases)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ({"label": "C"}, "labels-human.jsonl:2: 'C' is not a winner"),
+        ({"case_id": "x"}, "labels-human.jsonl:2: the run has no case 'x'"),
+        ({"shown": "0,7"}, "a label of responses [0, 7] does not apply"),
+        ({"shown": [1]}, "'[1]' is not an order of responses"),
+        ({"texts": "0"}, "has changed; its label is of another run"),
+    ],
+)
+def test_a_file_of_other_labels_is_one_line(pairs, capsys, line, problem):
+    with label_page(pairs) as page:
+        page.label(lambda _: "A", 1)
+    (row,) = stored(pairs)
+    text = "".join(f"{json.dumps(one)}\n" for one in (row, row | line))
+    (pairs / "labels-human.jsonl").write_text(text, "utf-8")
+    capsys.readouterr()
+    assert main(["label", str(pairs), "--page"]) == 1
+    (error,) = capsys.readouterr().err.strip().splitlines()
+    assert problem in error
+    assert (pairs / "labels-human.jsonl").read_text("utf-8") == text
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", " ", ".hidden", "x" * 41, "a\nb", "a.", "C:\\x", "<b>"])
+def test_a_name_that_cannot_name_a_file_is_one_line(pairs, capsys, name):
+    before = sorted(pairs.iterdir())
+    capsys.readouterr()
+    assert main(["label", str(pairs), "--page", "--annotator", name]) == 1
+    (error,) = capsys.readouterr().err.strip().splitlines()
+    assert "cannot name a file; use up to 40 letters" in error
+    assert sorted(pairs.iterdir()) == before
+
+
+def test_a_folder_that_cannot_be_written_and_a_port_in_use_are_one_line(pairs, tmp_path, capsys):
+    (tmp_path / "private").write_text("mine", "utf-8")
+    (pairs / "labels-link.jsonl").symlink_to(tmp_path / "private")
+    (pairs / "labels-folder.jsonl").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        for words, problem in (
+            (("--annotator", "link"), "labels-link.jsonl: cannot be written (Too many levels of symbolic links)"),
+            (("--annotator", "folder"), "labels-folder.jsonl: cannot be written (Is a directory)"),
+            (("--port", str(port)), f"port {port}: is in use; choose another, or omit --port"),
+        ):
+            capsys.readouterr()
+            assert main(["label", str(pairs), "--page", *words]) == 1
+            (error,) = capsys.readouterr().err.strip().splitlines()
+            assert problem in error
+    assert (tmp_path / "private").read_text("utf-8") == "mine"
+    assert not (pairs / "labels-human.jsonl").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_ctrl_c_in_the_terminal_scores_the_run(pairs, tmp_path, number, status):
+    log = tmp_path / "log.txt"
+    with Commands(tmp_path).started("label", "run", "--page", log=log) as command:
+        while not (url := re.search(r"http://\S+", command.said())):
+            assert command.process.poll() is None, command.said()
+        page = OpenPage(SimpleNamespace(url=url[0]), Thread())
+        assert page.label(lambda _: "A", 3)["labeled"] == 3
+        command.process.send_signal(number)
+        assert command.ended() == status, command.said()
+    assert "Traceback" not in command.said()
+    assert len(labels_of(pairs)) == (3 if status == 0 else 0)
+    assert len(stored(pairs)) == 3
+    assert ("labels: 3 by 1 annotator (human 3)" in command.said()) == (status == 0)
