@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -571,6 +572,7 @@ def test_ctrl_c_in_the_terminal_scores_the_run(pairs, tmp_path, number, status):
     with Commands(tmp_path).started("label", "run", "--page", log=log) as command:
         while not (url := re.search(r"http://\S+", command.said())):
             assert command.process.poll() is None, command.said()
+            time.sleep(0.05)
         page = OpenPage(SimpleNamespace(url=url[0]), Thread())
         assert page.label(lambda _: "A", 3)["labeled"] == 3
         command.process.send_signal(number)

@@ -114,7 +114,7 @@ def test_every_kind_of_block_is_known() -> None:
     # A console block is shown and not run: it installs, opens a page, calls a provider, or needs more.
     console = [text for blocks in PAGES.values() for kind, _, text in blocks if kind == "console"]
     assert all(
-        re.search(r"pip install|evalkit ui|curl https|batch read|parallel |=batch|postgresql://", text)
+        re.search(r"pip install|evalkit ui|--page|curl https|batch read|parallel |=batch|postgresql://", text)
         for text in console
     )
 
