@@ -361,8 +361,9 @@ def _add(result: RunResult, folder: Path, labels: Sequence[Label], source: str, 
 def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
     """Let an annotator label on a page until all is labeled, a click on Finish or Ctrl-C; then score the run again."""
     from evalkit.cli.label_page import LabelPage, listen, page_of
-    from evalkit.interop.label_session import LabelSession, exclusive
+    from evalkit.interop.label_session import LabelSession
     from evalkit.runs import read_run
+    from evalkit.tracking.connection import one_at_a_time
 
     with listen(arguments.port or 0) as listener:
         session = LabelSession(
@@ -383,7 +384,7 @@ def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
             pass
         finally:
             session.close()
-    with exclusive(folder):
+    with one_at_a_time(f"labels {folder.resolve()}"):
         result = read_run(folder)  # another annotator may have finished
         if labels := session.new_labels(result.cases):
             return _add(result, folder, labels, str(session.file))

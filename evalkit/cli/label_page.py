@@ -6,6 +6,7 @@ Every request needs the token in the address, a `Host` of this machine and, if i
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import secrets
@@ -61,7 +62,11 @@ class LabelPage:
         Raises:
             KeyboardInterrupt: On Ctrl-C, after requests in progress have been answered.
         """
-        self._server.run(sockets=[self._listener])
+        serving = self._server.serve(sockets=[self._listener])
+        try:
+            asyncio.run(serving)
+        finally:
+            serving.close()  # after Ctrl-C before it has begun
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

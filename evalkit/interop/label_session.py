@@ -10,15 +10,15 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from evalkit.benchmarks.judgment_files import rows_of
 from evalkit.core.annotations import INCLUSION
-from evalkit.core.checklists import inherited, leaves
+from evalkit.core.checklists import inherited
 from evalkit.core.hashing import digest, text_digest
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.interop.labeling import (
@@ -52,6 +52,10 @@ _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW",
 _REMEDY: Final = "check the folder's permissions and the free disk space"
 
 
+Key: TypeAlias = tuple[str, Unit]
+"""A task: the id of a case, and the responses to label."""
+
+
 class LabelSession:
     """One annotator's tasks and labels, without judges, verdicts, names of models and labels of others.
 
@@ -62,6 +66,12 @@ class LabelSession:
         seed: The seed of the order of cases and responses.
         informative: Whether to sample informative cases more often, with known probabilities. Otherwise the cases
             without a label of the data set are in random order, or all cases if there are none.
+
+    Attributes:
+        tasks: The tasks in the order of the page.
+        question: What to answer, as the page reads it.
+        skipped: The positions of skipped tasks.
+        file: The file of labels.
 
     Raises:
         ConfigError: If the name is invalid, the folder cannot be written, or the annotator has another session.
@@ -75,26 +85,25 @@ class LabelSession:
         self.annotator, self.folder = annotator, Path(result.folder or "")
         self.file = self.folder / f"labels-{annotator}.jsonl"
         self.skipped: set[int] = set()
-        self._result, self._sampled = result, informative
+        self.question = _question(result)
+        self._result, self._seed = result, seed
+        self._chances: Mapping[str, float] = {}
         self._reader, self._classes = class_reader(result.config), result.config.rubric.named_classes
         self._cases = {case.id: case for case in result.cases}
-        self._labels: dict[tuple[str, Unit], dict[str, Label]] = {}
-        self._notes: dict[tuple[str, Unit], str] = {}
+        self._labels: dict[Key, dict[str, Label]] = {}
+        self._notes: dict[Key, str] = {}
         self._stream = _opened(self.file)
         try:
             for where, row in rows_of(self.file) if os.fstat(self._stream).st_size else ():
                 self._add(where, row)
-            self.tasks = self._queue(count, seed)
+            self.tasks = self._queue(count, informative)
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """Close the file, and remove it if it is empty."""
-        empty = not os.fstat(self._stream).st_size
+        """Close the file."""
         os.close(self._stream)
-        if empty:
-            self.file.unlink(missing_ok=True)
 
     def new_labels(self, cases: Sequence[Case]) -> list[Label]:
         """Return the labels in the file that these cases of the run do not have yet."""
@@ -103,31 +112,15 @@ class LabelSession:
         return [one for one in labels if self._known(known[one.case_id], one.unit).get(one.item) != one.value]
 
     @property
-    def question(self) -> dict[str, Any]:
-        """What to answer: `kind` is pair, items, class or grade; `options` are the classes, or scores with a key."""
-        config = self._result.config
-        scale = config.rubric.scale
-        if labeled_size(self._result) == 2:
-            return {"kind": "pair"}
-        if config.mode.name == "checklist":
-            return {"kind": "items"}
-        if self._classes is not None:
-            return {"kind": "class", "options": self._classes.names}
-        digits = scale.integral and scale.min >= 0 and scale.max <= _LAST_KEY
-        scores = list(map(int, scale.values())) if digits else []
-        options = scores if len({score % _LAST_KEY for score in scores}) == len(scores) else []
-        return {"kind": "grade", "options": options, "low": scale.min, "high": scale.max}
-
-    @property
     def complete(self) -> bool:
         """Whether all tasks have a label."""
         return all(map(self._answers, self.tasks))
 
     def next_open(self, after: int = -1) -> int:
         """Return the position of the next task without a label that was not skipped, also before `after`."""
-        positions = (*range(after + 1, len(self.tasks)), *range(after + 1))
-        is_open = (at for at in positions if at not in self.skipped and not self._answers(self.tasks[at]))
-        return next(is_open, len(self.tasks))
+        tasks = range(len(self.tasks))
+        is_open = (at for at in (*tasks[after + 1 :], *tasks[: after + 1]) if not self._answers(self.tasks[at]))
+        return next((at for at in is_open if at not in self.skipped), len(self.tasks))
 
     def view(self, at: int) -> dict[str, Any]:
         """Return what the page shows: counts, and the texts, answer and note of the task at a position, if any."""
@@ -135,33 +128,35 @@ class LabelSession:
         state = {"at": at, "total": len(self.tasks), "labeled": labeled, "skipped": len(self.skipped)}
         if at == len(self.tasks):
             return state
-        task = self.tasks[at]
-        checklist = inherited(self._cases[task.case_id].checklist)
-        items = [[*groups, item.criterion] for item, groups, *_ in checklist]
-        note = self._notes.get(_key(task), "")
-        return state | {"texts": task.texts, "items": items, "answer": self._answer(task), "note": note}
+        task, answer = self._task(self.tasks[at]), self._answers(self.tasks[at])
+        if self.question["kind"] == "pair":
+            answer = {item: unswapped(winner, task.shown) for item, winner in answer.items()}
+        items, note = list(self._items(self.tasks[at]).items()), self._notes.get(self.tasks[at], "")
+        return state | {"texts": task.texts, "items": items, "answer": answer, "note": note}
 
-    def store(self, at: int, answer: Any, note: str) -> None:
-        """Write the answer to a task to the file, with a note; without an answer only a new note.
+    def store(self, at: int, answer: Mapping[str, Any] | None, note: str) -> None:
+        """Write the answer to a task to the file, by item, with a note; without an answer only a new note.
 
         Raises:
             DatasetError: If it does not answer the question.
             ConfigError: If the file cannot be written.
         """
-        task = self.tasks[at]
-        if answer is None and note == self._notes.get(_key(task), ""):
+        if answer is None and note == self._notes.get(self.tasks[at], ""):
             return
-        labels = {"": None} if answer is None else self._as_labels(task, answer)
-        row = {
+        if answer is not None and not self._fits(self.tasks[at], answer):
+            raise DatasetError("the answer does not fit the question", remedy="reload the page")
+        task = self._task(self.tasks[at])
+        row: dict[str, Any] = {
             "case_id": task.case_id,
             "annotator": self.annotator,
             "shown": ",".join(map(str, task.shown)),
-            **({INCLUSION: task.probability} if self._sampled else {}),
+            **({INCLUSION: task.probability} if self._chances else {}),
             "note": note,
             "texts": _fingerprint(self._cases[task.case_id], task.unit),
             "labeled_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        rows = [{**row, **({"item": item} if item else {}), "label": label} for item, label in labels.items()]
+        labels: Mapping[str, Any] = {"": None} if answer is None else answer
+        rows = [row | ({"item": item} if item else {}) | {"label": label} for item, label in labels.items()]
         self._write(b"".join(map(encode_line, rows)))
         for written in rows:
             self._add(str(self.file), written)
@@ -203,67 +198,67 @@ class LabelSession:
         known: dict[str, Any] = {item: values[unit[0]] for item, values in answers.items()}
         if (annotation := case.labels.get(self.annotator)) is not None:
             known[""] = label_of(annotation, unit)
-        return {item: label for item, label in known.items() if label is not None}
+        return known
 
-    def _answers(self, task: Task) -> dict[str, Any]:
-        labels = {item: label.value for item, label in self._labels.get(_key(task), {}).items()}
-        return self._known(self._cases[task.case_id], task.unit) | labels
+    def _answers(self, key: Key) -> dict[str, Any]:
+        known = self._known(self._cases[key[0]], key[1])
+        known |= {item: label.value for item, label in self._labels.get(key, {}).items()}
+        return {item: known[item] for item in self._items(key) if known.get(item) is not None}
 
-    def _answer(self, task: Task) -> Any:
-        """Return the answer to a task as the page shows it; `None` if there is none."""
-        if not (labels := self._answers(task)):
-            return None
-        if self.question["kind"] == "items":
-            return [labels.get(item.id) == "met" for item in leaves(self._cases[task.case_id].checklist)]
-        label = labels.get("")
-        return unswapped(label, task.shown) if label in CHOICES and len(task.unit) == 2 else label
+    def _items(self, key: Key) -> dict[str, list[str]]:
+        """Return the criteria of each item by id, those of its groups first; one empty id without a checklist."""
+        checklist = self._cases[key[0]].checklist if self.question["kind"] == "items" else ()
+        return {item.id: [*groups, item.criterion] for item, groups, *_ in inherited(checklist)} or {"": []}
 
-    def _as_labels(self, task: Task, answer: Any) -> dict[str, Any]:
-        """Return the label that an answer is, or the label of each item."""
+    def _fits(self, key: Key, answer: Any) -> bool:
         question = self.question
-        if question["kind"] == "items":
-            items = leaves(self._cases[task.case_id].checklist)
-            if isinstance(answer, list) and len(answer) == len(items) and {*map(type, answer)} == {bool}:
-                return {item.id: "met" if met else "not_met" for item, met in zip(items, answer, strict=True)}
-        elif question["kind"] == "grade":
-            if type(answer) in (int, float) and question["low"] <= answer <= question["high"]:
-                return {"": answer}
-        elif isinstance(answer, str) and answer in question.get("options", CHOICES):
-            return {"": answer}
-        raise DatasetError(f"'{answer!s:.40}' does not answer the question", remedy="answer as the page asks")
+        if not isinstance(answer, dict) or answer.keys() != self._items(key).keys():
+            return False
+        if question["kind"] == "grade":
+            grade = answer[""]
+            return type(grade) in (int, float) and question["low"] <= grade <= question["high"]
+        return all(isinstance(label, str) and label in question["options"] for label in answer.values())
 
-    def _queue(self, count: int, seed: int) -> list[Task]:
-        units = list(dict.fromkeys(units_to_label(self._result)))
-        chances: Mapping[str, float] = {}
-        if self._sampled:
-            chances = recorded(self.folder) or {}
-            if all(self._answers(self._task(seed, unit)) for unit in units if unit[0] in chances):
-                sample = sample_for_labeling(self._result, count, seed)
+    def _queue(self, count: int, informative: bool) -> list[Key]:
+        keys = list(dict.fromkeys(units_to_label(self._result)))
+        keys.sort(key=lambda key: text_digest(f"{self._seed}\0{key}"))
+        if informative:
+            self._chances = recorded(self.folder) or {}
+            if all(self._answers(key) for key in keys if key[0] in self._chances):
+                sample = sample_for_labeling(self._result, count, self._seed)
                 write_files(self.folder, {LABEL_SAMPLE: sample.content()})
-                chances = sample.probabilities
-            units = [unit for unit in units if unit[0] in chances]
+                self._chances = sample.probabilities
+            tasks = [key for key in keys if key[0] in self._chances]
         else:
-            labeled = {case.id for case in self._cases.values() if has_own_label(case)}
-            labeled |= {*(self._result.manifest.get("own_labels") or ())}
-            units = [unit for unit in units if unit[0] not in labeled] or units
-        if not units:
+            labeled = {*(self._result.manifest.get("own_labels") or ())}
+            tasks = [key for key in keys if not (key[0] in labeled or has_own_label(self._cases[key[0]]))] or keys
+            done = sum(map(bool, map(self._answers, tasks)))
+            tasks = tasks[: count * (done // count + 1)]
+        if not tasks:
             raise ConfigError("the run has no verdicts to label", where=str(self.folder), remedy="name another run")
-        units.sort(key=lambda unit: text_digest(f"{seed}\0{unit}"))
-        tasks = [self._task(seed, unit, chances.get(unit[0], 1.0)) for unit in units]
-        if self._sampled:
-            return tasks
-        labeled_tasks = sum(map(bool, map(self._answers, tasks)))
-        return tasks[: count * (labeled_tasks // count + 1)]
+        return tasks
 
-    def _task(self, seed: int, unit: tuple[str, Unit], probability: float = 1.0) -> Task:
-        case_id, responses = unit
-        swapped = int(text_digest(f"{seed}\0{self.annotator}\0{unit}"), 16) % 2
-        shown = responses[::-1] if swapped else responses
-        return Task(case_id, responses, shown, task_texts(self._cases[case_id], shown), probability)
+    def _task(self, key: Key) -> Task:
+        case_id, unit = key
+        swapped = int(text_digest(f"{self._seed}\0{self.annotator}\0{key}"), 16) % 2
+        shown = unit[::-1] if swapped else unit
+        return Task(case_id, unit, shown, task_texts(self._cases[case_id], shown), self._chances.get(case_id, 1.0))
 
 
-def _key(task: Task) -> tuple[str, Unit]:
-    return task.case_id, task.unit
+def _question(result: RunResult) -> dict[str, Any]:
+    """Return what to answer: `kind` is pair, items, class or grade; `options` are the answers, or scores with a key."""
+    rubric = result.config.rubric
+    scale = rubric.scale
+    if labeled_size(result) == 2:
+        return {"kind": "pair", "options": CHOICES}
+    if result.config.mode.name == "checklist":
+        return {"kind": "items", "options": ("met", "not_met")}
+    if rubric.named_classes is not None:
+        return {"kind": "class", "options": rubric.named_classes.names}
+    digits = scale.integral and scale.min >= 0 and scale.max <= _LAST_KEY
+    scores = list(map(int, scale.values())) if digits else []
+    options = scores if len({score % _LAST_KEY for score in scores}) == len(scores) else []
+    return {"kind": "grade", "options": options, "low": scale.min, "high": scale.max}
 
 
 def _fingerprint(case: Case, unit: Unit) -> str:
@@ -279,40 +274,26 @@ def _opened(file: Path) -> int:
     """
     try:
         stream = os.open(file, _FLAGS, 0o666)
+        if not _locked(stream):
+            os.close(stream)
+            remedy = "use that page, or --annotator NAME for another annotator"
+            raise ConfigError("another page has it open", where=str(file), remedy=remedy)
+        head, newline, tail = file.read_bytes().rpartition(b"\n")
+        try:
+            os.write(stream, b"\n" if tail and json.loads(tail) else b"")
+        except (ValueError, RecursionError):
+            os.ftruncate(stream, len(head + newline))
     except OSError as bad:
         raise ConfigError(f"cannot be written ({bad.strerror})", where=str(file), remedy=_REMEDY) from None
-    if not _locked(stream):
-        os.close(stream)
-        remedy = "use that page, or --annotator NAME for another annotator"
-        raise ConfigError("another page has it open", where=str(file), remedy=remedy)
-    head, newline, tail = file.read_bytes().rpartition(b"\n")
-    try:
-        if tail and json.loads(tail):
-            os.write(stream, b"\n")
-    except ValueError:
-        os.ftruncate(stream, len(head + newline))
     return stream
 
 
-@contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
-    """Wait until no other session adds its labels to the run in a folder."""
-    stream = os.open(folder, os.O_RDONLY) if os.name == "posix" else None
-    try:
-        if stream is not None:
-            _locked(stream, wait=True)
-        yield
-    finally:
-        if stream is not None:
-            os.close(stream)
-
-
-def _locked(stream: int, *, wait: bool = False) -> bool:
+def _locked(stream: int) -> bool:
     """Lock an open file; return whether no other process has it. Without locks, the answer is yes."""
     try:
         import fcntl
 
-        fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except (ImportError, OSError):

@@ -213,7 +213,7 @@ def checklists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run of two cases, one with a group of items."""
     monkeypatch.chdir(tmp_path)
     group = {"criterion": "Is polite", "parts": [{"id": "hi", "criterion": "Says hello"}, "Says goodbye"]}
-    lists = [["Is short", group], ["Is <b>true</b>"]]
+    lists = [["Is short", group], [{"id": "__proto__", "criterion": "Is <b>true</b>"}]]
     rows = [{"id": str(n), "prompt": f"p{n}", "response": f"r{n}", "checklist": items} for n, items in enumerate(lists)]
     (tmp_path / "items.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     data = ["dataset=file", "dataset.path=items.jsonl", "tracking=none", "scoring.bootstrap=50"]
@@ -243,7 +243,7 @@ def test_a_checklist_has_a_tick_for_each_item(checklists, visit):
         ("0", "#2"): None,
         ("0", "hi"): ["met"],
         ("0", "#2.2"): ["not_met"],
-        ("1", "#1"): ["not_met"],
+        ("1", "__proto__"): ["not_met"],
     }
 
 
@@ -349,7 +349,7 @@ def test_the_page_is_blind_and_asks_in_random_order(pairs):
 )
 def test_requests_of_others_are_refused(pairs, method, headers, path):
     with label_page(pairs) as page:
-        body = json.dumps({"do": "label", "at": 0, "note": "", "answer": "A"}).encode()
+        body = json.dumps({"do": "label", "at": 0, "note": "", "answer": {"": "A"}}).encode()
         status, replied, text = page.request(body, headers, method, path)
         assert (status, text) == (403, "forbidden")
         assert replied["content-security-policy"].endswith("frame-ancestors 'none'")
@@ -368,11 +368,12 @@ def test_requests_of_others_are_refused(pairs, method, headers, path):
         b"[" * 100_000,
         b'{"do": "label"}',
         *(
-            json.dumps({"do": "label", "at": 0, "note": "", "answer": "A"} | changed).encode()
+            json.dumps({"do": "label", "at": 0, "note": "", "answer": {"": "A"}} | changed).encode()
             for changed in (
                 *({"at": at} for at in (-1, 13, 12, True, 0.0, "0", None, 10**30)),
                 *({"note": note} for note in (None, 3, "x" * 10_001, ["x"])),
-                *({"answer": answer} for answer in ("C", "a", 1, True, ["A"], {"A": 1}, "A" * 1000)),
+                *({"answer": {"": answer}} for answer in ("C", "a", 1, True, ["A"], {"A": 1}, "A" * 1000)),
+                *({"answer": answer} for answer in ("A", {}, [""], {"": "A", "#1": "met"}, {"#1": "met"})),
                 *({"do": action} for action in ("", "drop", None, ["label"], {})),
             )
         ),
@@ -406,7 +407,7 @@ def test_a_body_of_100_mb_is_refused_before_it_is_read(pairs, header):
 @pytest.mark.parametrize("note", ["语言 \u2028 \ud800 \x00", '=HYPERLINK("x")', "a" * 10_000])
 def test_any_note_is_kept(pairs, note):
     with label_page(pairs) as page:
-        page.act("label", at=0, answer="A", note=note)
+        page.act("label", at=0, answer={"": "A"}, note=note)
         assert page.act("back", at=1)["note"] == note
     with label_page(pairs) as page:
         assert page.act("back", at=1)["note"] == note
@@ -416,9 +417,9 @@ def test_two_annotators_at_once_do_not_see_each_other(pairs, capsys):
     with label_page(pairs, "--annotator", "ann") as ann, label_page(pairs, "--annotator", "李 雷") as other:
         first = ann.act("open")
         for number in range(8):
-            ann.act("label", at=number, answer="A")
+            ann.act("label", at=number, answer={"": "A"})
         shown = other.act("open")
-        assert (shown["labeled"], shown["answer"]) == (0, None)
+        assert (shown["labeled"], shown["answer"]) == (0, {})
         assert shown["texts"]["prompt"] == first["texts"]["prompt"]  # the same order of cases
         assert other.label(lambda _: "TIE", 6)["labeled"] == 6
         ann.act("finish", at=8)
@@ -442,8 +443,8 @@ def test_one_annotator_has_one_page_at_a_time(pairs, capsys):
 
 def test_labels_are_resumed_and_the_run_is_scored_when_the_page_ends(pairs, capsys):
     session = LabelSession(read_run(pairs), "human", count=50, seed=0, informative=False)
-    session.store(0, "A", "sure")
-    session.store(1, "B", "")
+    session.store(0, {"": "A"}, "sure")
+    session.store(1, {"": "B"}, "")
     session.close()  # as after a kill: the run does not have the labels
     with (pairs / "labels-human.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"case_id": "gpt-4o')  # the power failed
@@ -451,8 +452,8 @@ def test_labels_are_resumed_and_the_run_is_scored_when_the_page_ends(pairs, caps
     with label_page(pairs) as page:
         shown = page.act("open")
         assert (shown["at"], shown["labeled"]) == (2, 2)
-        assert page.act("back", at=1)["answer"] == "A"
-        page.act("label", at=0, answer="B")  # another answer replaces it
+        assert page.act("back", at=1)["answer"] == {"": "A"}
+        page.act("label", at=0, answer={"": "B"})  # another answer replaces it
         page.act("finish", at=2)
         assert page.ended() == 0
     assert [row["label"] for row in stored(pairs)] == ["A", "B", "B"]
@@ -509,6 +510,8 @@ def test_random_order_offers_so_many_and_then_so_many_more(pairs):
             assert page.ended() == 0
     with label_page(pairs, "--n", "5") as page:
         assert "texts" not in page.act("open")
+        assert "texts" not in page.act("again", at=12)
+        assert page.act("back", at=12)["answer"] == {"": "TIE"}
     cases = [json.loads(line) for line in (pairs / "cases.jsonl").read_text("utf-8").splitlines()]
     assert not any("inclusion_probability" in case["metadata"] for case in cases)
 

@@ -67,7 +67,7 @@ class OpenPage:
         """Answer so many tasks, and return what the page then shows."""
         shown = self.act("open")
         for _ in range(count):
-            shown = self.act("label", at=shown["at"], answer=choose(shown))
+            shown = self.act("label", at=shown["at"], answer={"": choose(shown)})
         return shown
 
 

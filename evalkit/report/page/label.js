@@ -26,13 +26,13 @@
     if (key !== undefined) keys.set(key, answer);
   };
   if (question.kind === "pair") for (const [key, answer] of [["1", "A"], ["0", "TIE"], ["2", "B"]]) keys.set(key, answer);
-  else for (const option of question.options || []) {
+  else if (question.kind !== "items") for (const option of question.options) {
     if (question.kind === "grade") keys.set(String(option % 10), option);
     else bind(option, [...option.toLowerCase().replace(/[^a-z0-9]/g, ""), ..."123456789"]);
   }
   const named = (answer) => question.kind !== "pair" ? String(answer)
     : answer === "TIE" ? say("equal") : say("response") + (answer === "A" ? " 1" : " 2");
-  const answers = () => question.kind === "pair" ? ["A", "TIE", "B"] : question.options || [];
+  const answers = () => question.kind === "pair" ? ["A", "TIE", "B"] : question.kind === "items" ? [] : question.options;
 
   const block = (title, text) => {
     const box = make("div", "", make("h2", "", title), make("div", "text", text));
@@ -50,11 +50,11 @@
     );
     if (question.kind === "items") panel.append(make("ul", "items", ...items.map(item)));
   };
-  const item = (criteria, index) => {
+  const item = ([id, criteria], index) => {
     const tick = make("input");
     tick.type = "checkbox";
-    tick.checked = state.answer[index];
-    tick.addEventListener("change", () => { state.answer[index] = tick.checked; });
+    tick.checked = state.answer[id] === "met";
+    tick.addEventListener("change", () => { state.answer[id] = tick.checked ? "met" : "not_met"; });
     const groups = make("small", "", criteria.slice(0, -1).join(" › "));
     const text = make("span", "", ...(criteria.length > 1 ? [groups] : []), criteria[criteria.length - 1]);
     text.dir = "auto";
@@ -71,8 +71,8 @@
     const key = (answer) => [...keys].find(([, known]) => known === answer)?.[0];
     choices.replaceChildren(...answers().map((answer) => {
       const choice = button(named(answer), key(answer), () => label(answer));
-      choice.classList.toggle("picked", state.answer === answer);
-      choice.setAttribute("aria-pressed", state.answer === answer);
+      choice.classList.toggle("picked", state.answer[""] === answer);
+      choice.setAttribute("aria-pressed", state.answer[""] === answer);
       return choice;
     }));
     if (answers().length) return;
@@ -80,14 +80,14 @@
       const number = make("input");
       Object.assign(number, { type: "number", step: "any", id: "number", min: question.low, max: question.high });
       number.setAttribute("aria-label", number.placeholder = say("range", question.low, question.high));
-      number.value = state.answer ?? "";
+      number.value = state.answer[""] ?? "";
       choices.append(number);
       number.focus({ preventScroll: true });
     }
     choices.append(button(say("save"), "Enter", save));
   };
   const save = () => {
-    if (question.kind === "items") label(state.answer);
+    if (question.kind === "items") send("label", { answer: state.answer });
     else if (find("number")?.value) label(Number(find("number").value));
   };
 
@@ -104,7 +104,7 @@
     find("next").replaceChildren(say(state.unlabeled ? "skip" : "forward") + " ", make("kbd", "", "→"));
     note.placeholder = note.ariaLabel = say("note");
     if (!over) {
-      if (question.kind === "items") state.answer ||= state.items.map(() => false);
+      if (question.kind === "items") for (const [id] of state.items) state.answer[id] ??= "not_met";
       showTexts(state);
       showChoices();
       return;
@@ -123,7 +123,8 @@
       const result = await reply.json();
       problem.hidden = reply.ok;
       if (reply.ok) {
-        state = { ...result, unlabeled: result.answer === null };
+        const answer = Object.assign(Object.create(null), result.answer);  // an item may be named __proto__
+        state = { ...result, answer, unlabeled: !Object.keys(answer).length };
         note.value = state.note || "";
         panel.focus({ preventScroll: true });
         show();
@@ -136,7 +137,7 @@
     }
     panel.ariaBusy = busy = false;
   };
-  const label = (answer) => send("label", { answer });
+  const label = (answer) => send("label", { answer: { "": answer } });
 
   const pressed = (event) => {
     const { key, target } = event;
