@@ -315,6 +315,8 @@ def label(arguments: Namespace) -> int:
     from evalkit.runs import read_run
 
     folder = Path(arguments.run_folder)
+    if arguments.page and folder.is_file():
+        folder = _imported(folder)
     result = read_run(folder)
     if arguments.to is not None:
         return _send(result, arguments, overrides)
@@ -356,6 +358,27 @@ def _add(result: RunResult, folder: Path, labels: Sequence[Label], source: str, 
     print(f"labels: {len(labels)} by {len(counts)} annotator{'s' * (len(counts) != 1)} ({counted})")
     print(*notes, sep="\n", end="\n" * bool(notes))
     return print_gate(again)
+
+
+def _imported(table: Path) -> Path:
+    """Return the run folder of a table of judgments: NAME-labels in the current folder, imported the first time.
+
+    Raises:
+        ConfigError: if the table cannot be imported, or the folder has another run.
+    """
+    from evalkit.cli.parser import parse
+    from evalkit.interop import recognize_format
+    from evalkit.runs.layout import MANIFEST
+    from evalkit.runs.read import read_facts
+
+    source, folder = str(table.absolute()), Path(f"{table.stem}-labels")
+    if not (folder / MANIFEST).exists():
+        layout = recognize_format(table) or "generic"
+        import_(parse(["import", layout, source, "--output", str(folder), "tracking=none"]))
+    elif (read_facts(folder)[0].get("imported") or {}).get("source") != source:
+        remedy = f"move it, or label that run: evalkit label {folder} --page"
+        raise ConfigError("contains another run", where=str(folder), remedy=remedy)
+    return folder
 
 
 def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:

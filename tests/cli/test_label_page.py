@@ -179,7 +179,7 @@ def test_hostile_texts_are_shown_as_text(pairs, visit):
 
 
 @pytest.mark.browser
-def test_classes_have_their_first_free_letter(graded, visit):
+def test_classes_have_their_first_free_letter(graded, visit, tmp_path):
     classes = "rubric.classes={pass: good, partial: half, 不合格: bad}"
     run = graded(["pass", "partial", "不合格"] * 2, "class", classes)
     with label_page(run, "--annotator", "ann") as page:
@@ -187,6 +187,7 @@ def test_classes_have_their_first_free_letter(graded, visit):
         assert tab.locator("#choices button").all_inner_texts() == ["ppass", "apartial", "1不合格"]
         tab.locator("summary").click()
         assert "half" in tab.locator("details").inner_text()
+        shoot(tab, "label-classes", tmp_path)
         press(tab, "p", "a", "1", "P", "p", "p")
         assert page.ended() == 0
     assert sorted(labels_of(run, "ann").values()) == [["partial"], ["pass"], ["pass"], ["pass"], ["pass"], ["不合格"]]
@@ -194,11 +195,12 @@ def test_classes_have_their_first_free_letter(graded, visit):
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("top", "keys"), [(5, "425315"), (10, "405310"), (100, ["57.5", "0", "100", "1", "2", "3"])])
-def test_scores_have_digits_or_a_field(graded, visit, top, keys):
+def test_scores_have_digits_or_a_field(graded, visit, tmp_path, top, keys):
     low = int(top == 10 or top == 5)
     run = graded([low, top] * 3, "score", f"rubric.min={low}", f"rubric.max={top}", "rubric.levels={}")
     with label_page(run) as page:
-        tab = visit(page)
+        tab = visit(page, viewport={"width": 400, "height": 700})
+        shoot(tab, f"label-scores-{top}", tmp_path)
         for key in keys:
             if top == 100:
                 tab.keyboard.type(key)
@@ -222,7 +224,7 @@ def checklists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.browser
-def test_a_checklist_has_a_tick_for_each_item(checklists, visit):
+def test_a_checklist_has_a_tick_for_each_item(checklists, visit, tmp_path):
     with label_page(checklists) as page:
         tab = visit(page)
         while not page.statuses and tab.locator(".items").count():
@@ -232,6 +234,7 @@ def test_a_checklist_has_a_tick_for_each_item(checklists, visit):
                 tab.keyboard.press("2")
                 tab.locator(".items input").nth(2).click()
                 tab.keyboard.press("3")
+                shoot(tab, "label-items", tmp_path)
             else:
                 assert items == ["Is <b>true</b>"]
             press(tab, "Enter")
@@ -566,6 +569,48 @@ def test_a_folder_that_cannot_be_written_and_a_port_in_use_are_one_line(pairs, t
             assert problem in error
     assert (tmp_path / "private").read_text("utf-8") == "mine"
     assert not (pairs / "labels-human.jsonl").exists()
+
+
+def test_skipped_tasks_come_again_after_all_others(pairs):
+    with label_page(pairs) as page:
+        assert page.act("next", at=0)["at"] == 1
+        for at in range(1, 12):
+            shown = page.act("label", at=at, answer={"": "TIE"})
+        assert shown == {"at": 12, "total": 12, "labeled": 11, "skipped": 1}
+        assert page.act("again", at=12)["at"] == 0
+        assert page.act("label", at=0, answer={"": "TIE"}) == {"ended": True}
+        assert page.ended() == 0
+
+
+def test_labels_of_another_annotator_in_the_file_are_not_shown(pairs):
+    with label_page(pairs, "--annotator", "bob") as page:
+        page.label(lambda _: "A", 3)
+    lines = (pairs / "labels-bob.jsonl").read_text("utf-8")
+    (pairs / "labels-ann.jsonl").write_text(lines, "utf-8")
+    with label_page(pairs, "--annotator", "ann") as page:
+        assert page.act("open")["labeled"] == 0
+
+
+def test_a_table_of_judgments_is_imported_the_first_time(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    text = "id,prompt,response_a,response_b,winner\n1,p,x,y,A\n2,q,x2,y2,B\n3,r,x3,y3,A\n"
+    for name in ("v.csv", "data/v.csv"):
+        (tmp_path / name).write_text(text, "utf-8")
+    for labeled in (0, 2):
+        with label_page("v.csv") as page:
+            assert page.act("open")["labeled"] == labeled
+            shown = page.label(lambda _: "A", 2 - labeled)
+            page.act("finish", at=shown["at"])
+            assert page.ended() == 0
+    assert len(labels_of(tmp_path / "v-labels")) == 2
+    (tmp_path / "bad.csv").write_text("id,prompt\n1,p\n", "utf-8")
+    for name, problem in (("data/v.csv", "v-labels: contains another run; move it"), ("bad.csv", "bad.csv")):
+        capsys.readouterr()
+        assert main(["label", name, "--page"]) == 1
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert problem in line
+    assert not (tmp_path / "bad-labels").exists()
 
 
 @pytest.mark.slow
