@@ -52,9 +52,17 @@ class LabelPage:
         port = listener.getsockname()[1]
         self.url = f"http://{HOST}:{port}{self.path}"
         self._hosts = (f"{HOST}:{port}", f"localhost:{port}")
-        quiet: dict[str, Any] = {"log_config": None, "log_level": "critical", "access_log": False}
-        plain: dict[str, Any] = {"lifespan": "off", "ws": "none", "server_header": False}
-        self._server = uvicorn.Server(uvicorn.Config(self, timeout_graceful_shutdown=1, **quiet, **plain))
+        config = uvicorn.Config(
+            self,
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
 
     def serve(self) -> None:
         """Answer requests until the annotator has finished.
@@ -147,7 +155,7 @@ def listen(port: int) -> socket.socket:
 def page_of(session: LabelSession, config: RunConfig) -> str:
     """Return the HTML of the page: the question, and what to judge by."""
     question = session.question
-    rubric, guide = config.rubric, {name: one.description for name, one in config.criteria.items()}
+    rubric, guide = config.rubric, {name: criterion.description for name, criterion in config.criteria.items()}
     if question["kind"] in ("class", "grade"):
         guide |= rubric.classes or {f"{score:g}": level for score, level in rubric.levels.items()}
     values = {

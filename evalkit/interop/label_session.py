@@ -109,7 +109,8 @@ class LabelSession:
         """Return the labels in the file that these cases of the run do not have yet."""
         known = {case.id: case for case in cases}
         labels = [label for by_item in self._labels.values() for label in by_item.values()]
-        return [one for one in labels if self._known(known[one.case_id], one.unit).get(one.item) != one.value]
+        in_run = (self._known(known[label.case_id], label.unit).get(label.item) for label in labels)
+        return [label for label, value in zip(labels, in_run, strict=True) if value != label.value]
 
     @property
     def complete(self) -> bool:
@@ -263,7 +264,9 @@ def _question(result: RunResult) -> dict[str, Any]:
 
 def _fingerprint(case: Case, unit: Unit) -> str:
     """Return a hash of a task's texts, by which its label is of another run if they change."""
-    return digest([case.prompt, *(one.text for index, one in enumerate(case.responses) if index in unit)])[:16]
+    return digest([case.prompt, *(response.text for index, response in enumerate(case.responses) if index in unit)])[
+        :16
+    ]
 
 
 def _opened(file: Path) -> int:

@@ -5,7 +5,7 @@
   const words = read("words"), question = read("question");
   const panel = find("case"), choices = find("choices"), note = find("note"), problem = find("problem");
   let state = null, busy = false;
-  choices.className = question.kind;
+  choices.classList.toggle("pair", question.kind === "pair");
 
   const say = (key, ...values) => {
     let text = words[key][document.documentElement.dataset.lang === "zh" ? 1 : 0];
