@@ -46,6 +46,7 @@ class ExitStatus(IntEnum):
     TOO_MANY_FAILURES = 2
     NOT_TRACKED = 3
     GATE_FAILED = 4
+    GATE_UNDECIDED = 5
 
 
 class Signaled(KeyboardInterrupt):

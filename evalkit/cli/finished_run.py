@@ -175,6 +175,9 @@ def print_gate(result: RunResult) -> int:
     if gate["state"] == "failed":
         log("error", f"gate failed: {gate_faults(gate)}", gate=gate)
         status = ExitStatus.GATE_FAILED
+    elif gate["state"] == "undecided" and result.config.gate.undecided == "exit_5":
+        log("error", f"gate undecided: {gate_faults(gate)}", gate=gate)
+        status = max(status, ExitStatus.GATE_UNDECIDED)
     elif not log_style():
         count = len(gate["rules"])
         rules = f"{count} rule" if count == 1 else f"all {count} rules"

@@ -95,8 +95,8 @@ class GateConfig(Section):
 
     by: Literal["interval", "value"] = "interval"
     """Decide bounds by the whole interval, or by the value alone."""
-    undecided: Literal["pass", "fail"] = "pass"
-    """Whether a rule that the interval leaves open passes or fails."""
+    undecided: Literal["pass", "fail", "exit_5"] = "pass"
+    """Whether a rule that the interval leaves open passes, fails, or makes the exit status 5."""
     decision: Literal["rates_corrected", "rates", "single"] | None = None
     """What the judge must at least be good for: `rates` over many, corrected by labels or not, or `single` verdicts."""
     no_worse_than: Annotated[tuple[LeadRule, ...] | None, BeforeValidator(_as_tuple)] = None

@@ -136,6 +136,15 @@ def import_judgments(name: str, path: Path, options: Options) -> ImportedJudgmen
         raise _with_remedy(bad, name, start, options) from None
     if isinstance(found, ImportedJudgments):
         return replace(found, format=name)
+    return imported(found, name, path)
+
+
+def imported(found: ParsedFile, name: str, path: Path) -> ImportedJudgments:
+    """Return the cases, judgments and settings of a file's records.
+
+    Raises:
+        DatasetError: If it has no judgments, or judgments of two kinds.
+    """
     if not found.records:
         raise DatasetError("has no judgments", where=str(path), remedy="use another file")
     if len({len(record.shown) for record in found.records}) > 1:

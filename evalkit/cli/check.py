@@ -1,0 +1,265 @@
+"""`evalkit check`: what a table, a log or a run shows about its judges, in one step."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from shlex import join
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from evalkit.cli.parser import UsageError, check_overrides, is_override
+from evalkit.core.display import relative
+from evalkit.decision import USES, Decision, decide_for_judges, metrics_of
+from evalkit.errors import ConfigError, DatasetError, ExitStatus, TrackingError
+
+if TYPE_CHECKING:
+    from evalkit.interop import ImportedJudgments
+    from evalkit.interop.roles import Role, Rows
+    from evalkit.results import RunResult
+
+STDIN: Final = "-"
+MOST_ROLES: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """What was read: judgments, the roles of columns, and warnings about the data."""
+
+    brought: ImportedJudgments
+    roles: tuple[Role, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def main(arguments: Namespace) -> int:
+    """Read tables, a log or a run folder, decide about its judges, write the run folder and print the result.
+
+    Raises:
+        ConfigError: if the arguments or the data are wrong; nothing is written then.
+    """
+    names = [word for word in arguments.paths if not is_override(word) or Path(word).expanduser().exists()]
+    overrides = [word for word in arguments.paths if word not in names]
+    if not names:
+        raise UsageError("check", "needs a PATH")
+    check_overrides(overrides)
+    if any(word.startswith("gate") for word in overrides):
+        overrides = ["gate.undecided=exit_5", *overrides]
+    if not any(word.startswith("tracking") for word in overrides):
+        overrides = ["tracking=none", *overrides]
+    if len(names) == 1 and (Path(names[0]) / "manifest.json").exists():
+        return _check_run(Path(names[0]), overrides, arguments)
+    with TemporaryDirectory(prefix="evalkit-") as scratch:
+        paths = [_stdin(Path(scratch)) if name == STDIN else Path(name).expanduser() for name in names]
+        checked = _read(paths, names, arguments)
+    return _score(checked, ", ".join(names), overrides, arguments)
+
+
+def _stdin(folder: Path) -> Path:
+    content = sys.stdin.buffer.read()
+    start = content[:1000].lstrip()
+    suffix = "json" if start.startswith(b"[") else "jsonl" if start.startswith(b"{") else "csv"
+    path = folder / f"stdin.{suffix}"
+    path.write_bytes(content)
+    return path
+
+
+def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> _Checked:
+    """Return the judgments of a file in a known format, otherwise those of tables."""
+    from evalkit.benchmarks.judgment_files import peek
+    from evalkit.interop import Options, import_judgments
+    from evalkit.interop.import_file import GENERIC, format_names, imported, recognize_format
+    from evalkit.interop.roles import AmbiguousTableError, Choices, read_table
+
+    path, where = paths[0], ", ".join(names)
+    for one in paths:
+        if not one.exists():
+            raise DatasetError("no such file", where=str(one), remedy="check the path")
+    if arguments.fields and len(paths) == 1:
+        fields = dict(word.partition("=")[::2] for word in arguments.fields)
+        options = Options(fields=fields, winners=dict(arguments.map or ()))
+        return _Checked(import_judgments(GENERIC, path, options))
+    choices = _choices(arguments)
+    named = choices.judges[0] if choices == Choices(choices.judges[:1]) and choices.judges else None
+    if len(paths) == 1 and choices == Choices(choices.judges[:1]) and (name := recognize_format(path)):
+        return _Checked(import_judgments(name, path, Options(judge=named)))
+    rows = [row for one, name in zip(paths, names, strict=True) for row in _rows(one, name, several=len(paths) > 1)]
+    try:
+        table = read_table(rows, where, choices)
+    except AmbiguousTableError as error:
+        base = ["evalkit", "check", *names]
+        commands = "\n".join(f"  {join([*base, *reading])}" for reading in error.readings)
+        print(f"Two readings are equally likely; use the command for yours:\n{commands}")
+        raise
+    except ConfigError as error:
+        if len(paths) == 1 and choices == Choices() and (remedy := format_names(peek(path))):
+            raise DatasetError(error.what, where=where, remedy=remedy) from None
+        raise
+    return _Checked(imported(table.parsed, "table", path), table.roles, table.warnings)
+
+
+def _choices(arguments: Namespace) -> Any:
+    from evalkit.interop.roles import Choices
+
+    responses = arguments.response or []
+    if len(responses) > 2:
+        raise UsageError("check", "--response can be used at most twice")
+    columns = {name: column for name in ("id", "prompt", "order") if (column := getattr(arguments, name))}
+    columns |= dict(
+        zip(("response",) if len(responses) == 1 else ("response_a", "response_b"), responses, strict=False)
+    )
+    return Choices(tuple(arguments.judge or ()), tuple(arguments.label or ()), columns, dict(arguments.map or ()))
+
+
+def _rows(path: Path, name: str, *, several: bool) -> Rows:
+    from evalkit.benchmarks.judgment_files import rows_of
+    from evalkit.datasets.formats import is_readable
+
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.is_file() and is_readable(file))
+        if not files:
+            raise DatasetError("is a folder with no data files", where=name, remedy="use a file")
+        return [row for file in files for row in _rows(file, str(file), several=True)]
+    if not path.stat().st_size:
+        raise DatasetError("is empty", where=name, remedy="use a file with a row for each verdict")
+    rows = list(rows_of(path))
+    return [(place, {**row, "file": row.get("file", Path(name).stem)}) for place, row in rows] if several else rows
+
+
+def _score(checked: _Checked, source: str, overrides: Sequence[str], arguments: Namespace) -> int:
+    from evalkit.api import default_folder, track
+    from evalkit.cli.console import log
+    from evalkit.hydra_app import load_settings
+    from evalkit.import_run import import_run
+
+    brought = checked.brought
+    if not any(one.status in ("ok", "repaired") for one in brought.judgments):
+        raise DatasetError("no row has a usable verdict", where=source, remedy="name the verdicts: --judge COLUMN")
+    config = load_settings(dict(brought.settings), overrides)
+    folder = arguments.output or default_folder(config)
+    path = {"path": str(folder.absolute() / "cases.jsonl"), "format": "jsonl"}
+    config = config.model_copy(update={"dataset": config.dataset.model_copy(update=path)})
+    brought = replace(brought, notes=(*brought.notes, *checked.warnings))
+    result = import_run(config, brought, folder, source=source, read=False, overwrite=arguments.overwrite).result
+    status = ExitStatus.DONE
+    if config.tracking.enabled:
+        try:
+            result = track(config, result)
+        except TrackingError as error:
+            log("error", str(error))
+            status = ExitStatus.NOT_TRACKED
+    return max(int(status), _print(result, checked.roles, as_json=arguments.json))
+
+
+def _check_run(folder: Path, overrides: Sequence[str], arguments: Namespace) -> int:
+    """Decide about the judges of a finished run; it is scored again only if settings are given."""
+    from evalkit.api import rescore
+    from evalkit.cli.finished_run import SCORING_KEYS, apply_settings
+    from evalkit.runs import read_run
+
+    result = read_run(folder)
+    if settings := [word for word in overrides if word != "tracking=none"]:
+        result = rescore(apply_settings(result, settings, SCORING_KEYS), result, folder)
+    return _print(replace(result, folder=str(folder)), (), as_json=arguments.json)
+
+
+def _decisions(result: RunResult) -> list[tuple[str, Decision]]:
+    """Return each judge with the decision about it, best first."""
+    decisions = decide_for_judges(result.metrics, result.config.scoring.confidence)
+    decisions = decisions or {str(result.manifest["judge"]): result.decision}
+
+    def rank(judge: str) -> tuple[int, float]:
+        metric = decisions[judge].metric
+        return USES.index(decisions[judge].use), -1.0 if metric is None or metric.value is None else metric.value
+
+    return [(judge, decisions[judge]) for judge in sorted(decisions, key=rank, reverse=True)]
+
+
+def _lines(result: RunResult, decisions: Sequence[tuple[str, Decision]]) -> list[str]:
+    """Return a line for each judge, and which judge to use."""
+    from evalkit.core.translation import in_every_language
+    from evalkit.report.decisions import sentence
+
+    if len(decisions) == 1:
+        return [in_every_language(sentence(decisions[0][1], result.metrics))[0]]
+    lines = [
+        f"{judge}: {in_every_language(sentence(decision, metrics_of(result.metrics, judge)))[0]}"
+        for judge, decision in decisions
+    ]
+    (best, decision), (_, second) = decisions[:2]
+    if not decision.trusted:
+        lines.append("Use none of these judges: none is shown to be useful.")
+    elif USES.index(decision.use) > USES.index(second.use):
+        lines.append(f"Use {best}: it is the only judge that is good for this.")
+    else:
+        lines.append(f"Use {best}: several judges are good for the same; it has the highest agreement.")
+    return lines
+
+
+def _unlabeled(result: RunResult) -> list[str]:
+    """Return what cannot be known without labels, and the next command."""
+    return [
+        "Without labels, nothing shows whether the verdicts are right; only consistency and position can be checked.",
+        f"Next: {join(['evalkit', 'label', str(relative(Path(result.folder or ''))), '--page'])}",
+    ]
+
+
+def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
+    from evalkit.cli.console import plain_console, text_table
+    from evalkit.cli.finished_run import print_gate
+    from evalkit.cli.summary import judge_table, metric_table
+    from evalkit.gating import GATE
+    from evalkit.report.findings import findings_of
+
+    decisions = _decisions(result)
+    lines, folder = _lines(result, decisions), Path(result.folder or "")
+    if any(decision.reason == "no_labels" for _, decision in decisions):
+        lines += _unlabeled(result)
+    findings = findings_of(result)
+    report, confidence = relative(folder / "report.html"), result.config.scoring.confidence
+    if as_json:
+        content = {
+            "decisions": {judge: decision.json() for judge, decision in decisions},
+            "conclusion": lines,
+            "roles": [asdict(role) for role in roles],
+            "metrics": {name: asdict(metric) for name, metric in result.metrics.items()},
+            "findings": [str(one.text) for one in findings],
+            "notes": list(result.manifest.get("notes", ())),
+            "gate": result.manifest.get(GATE),
+            "paths": {"folder": str(folder), "report": str(report)},
+        }
+        print(json.dumps(content, ensure_ascii=False))
+        return _gate_status(result.manifest.get(GATE), result)
+    console = plain_console()
+    console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+    if len(decisions) > 1:
+        print("All judges together, as a panel that votes:")
+    for one in findings[1:]:
+        console.print(f"  • {one.text}", markup=False, highlight=False)
+    console.print("", metric_table(result.metrics, confidence), "")
+    if (judges := judge_table(result.metrics, confidence)) is not None:
+        console.print(judges, "")
+    if roles:
+        table = text_table(("column", "role", "why"))
+        for role in roles[:MOST_ROLES]:
+            table.add_row(role.column, role.role, role.why)
+        console.print(table, "")
+    for note in result.manifest.get("notes", ()):
+        console.print(f"note: {note}", markup=False, highlight=False)
+    status = print_gate(result)
+    print(f"report: {report}")
+    sent = " and sent to the tracker" if result.config.tracking.enabled else "; nothing was sent anywhere"
+    print(f"the texts were written to {relative(folder)}{sent}")
+    return status
+
+
+def _gate_status(gate: Mapping[str, Any] | None, result: RunResult) -> int:
+    if not gate or gate["state"] == "held":
+        return int(ExitStatus.DONE)
+    if gate["state"] == "failed":
+        return int(ExitStatus.GATE_FAILED)
+    strict = result.config.gate.undecided == "exit_5"
+    return int(ExitStatus.GATE_UNDECIDED if strict else ExitStatus.DONE)

@@ -1,0 +1,489 @@
+"""Find the roles of a table's columns from names (English and Chinese), values and cardinality.
+
+`read_table` turns rows into records. A name such as human, label, gold or annotator makes a label; model, judge,
+verdict or score makes a judge. If both stay open, `AmbiguousTableError` lists both readings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
+
+from evalkit.benchmarks.judgment_files import number, text
+from evalkit.benchmarks.layouts import Unit, record_of
+from evalkit.benchmarks.records import NONE, NOTHING, Options, ParsedFile, Record
+from evalkit.datasets.formats import Row
+from evalkit.datasets.labels import normalize_label
+from evalkit.errors import ConfigError, DatasetError, did_you_mean
+
+Rows: TypeAlias = Sequence[tuple[str, Row]]
+Rater: TypeAlias = Literal["judge", "label"]
+
+POSITIVE: Final = (
+    "pass",
+    "passed",
+    "yes",
+    "y",
+    "true",
+    "1",
+    "1.0",
+    "good",
+    "correct",
+    "合格",
+    "正确",
+    "是",
+    "通过",
+    "好",
+)
+NEGATIVE: Final = (
+    *("fail", "failed", "no", "n", "false", "0", "0.0", "bad", "incorrect", "wrong"),
+    *("不合格", "错误", "否", "不通过", "未通过", "不正确", "坏", "差"),
+)
+_SIDES: Final = {
+    "A": ("a", "model_a", "response_a", "output_a", "first", "left", "甲"),
+    "B": ("b", "model_b", "response_b", "output_b", "second", "right", "乙"),
+    "TIE": ("tie", "draw", "same", "equal", "both", "neither", "c", "平局", "平"),
+}
+_POLARITY: Final = {**dict.fromkeys(POSITIVE, "pass"), **dict.fromkeys(NEGATIVE, "fail")}
+_WINNERS: Final = {word: side for side, words in _SIDES.items() for word in words}
+_EDGE: Final = re.compile(r"^\W*([^\W_]+)\b|\b([^\W_]+)\W*$|\[\[(\w+)\]\]")
+
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "id": ("id", "uid", "key", "index", "idx", "case", "item", "编号", "样本", "序号", "题号"),
+    "prompt": ("prompt", "question", "input", "query", "instruction", "task", "问题", "提示", "指令", "题目"),
+    "response": ("response", "answer", "output", "completion", "reply", "generation", "回答", "回复", "答案", "输出"),
+    "model": ("model", "system", "模型", "系统"),
+    "order": ("order", "shown", "position", "swapped", "顺序", "次序"),
+    "sample": ("sample", "repeat", "trial", "attempt", "重复", "轮次"),
+    "rater": (
+        "rater",
+        "annotator",
+        "judge",
+        "grader",
+        "evaluator",
+        "reviewer",
+        "source",
+        "评审",
+        "裁判",
+        "标注者",
+        "评分者",
+    ),
+    "text": ("reason", "rationale", "explanation", "comment", "feedback", "理由", "解释"),
+    "reference": ("reference", "参考"),
+}
+_STRENGTH: Final[Mapping[Rater, tuple[tuple[int, tuple[str, ...]], ...]]] = {
+    "label": (
+        (
+            3,
+            (
+                "human",
+                "gold",
+                "annotator",
+                "expert",
+                "truth",
+                "crowd",
+                "majority",
+                "manual",
+                "人工",
+                "专家",
+                "真值",
+                "人类",
+            ),
+        ),
+        (2, ("label", "labels", "标注", "标签", "target", "expected")),
+    ),
+    "judge": (
+        (3, ("judge", "model", "llm", "auto", "grader", "裁判", "模型", "机器", "自动")),
+        (3, ("gpt", "claude", "gemini", "llama", "qwen", "mistral", "deepseek", "haiku", "sonnet", "prometheus")),
+        (2, ("verdict", "prediction", "predicted", "pred", "判定", "裁决")),
+        (1, ("score", "winner", "评分", "得分", "分数")),
+    ),
+}
+_SUFFIX: Final = {"a": "a", "1": "a", "left": "a", "甲": "a", "b": "b", "2": "b", "right": "b", "乙": "b"}
+_MOST_CLASSES: Final = 12
+_LONGEST_WORD: Final = 40
+_LONGEST_CELL: Final = 1_000_000
+_NEAR_EMPTY: Final = 0.1
+_FEW: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The role of a column, and why it has it."""
+
+    column: str
+    role: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The user's choices, which overrule names and values; `words` maps verdict words to their meanings."""
+
+    judges: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as records, with the roles of its columns and warnings about its data."""
+
+    parsed: ParsedFile
+    roles: tuple[Role, ...]
+    warnings: tuple[str, ...]
+
+
+class AmbiguousTableError(ConfigError):
+    """A table with two equally likely readings, each a list of options."""
+
+    def __init__(self, where: str, columns: Sequence[str], readings: Sequence[Sequence[str]]) -> None:
+        names = ", ".join(f"'{name}'" for name in columns)
+        super().__init__(f"the names and values of {names} leave open which is the judge", where=where)
+        self.readings = readings
+
+
+def read_table(rows: Rows, where: str, choices: Choices) -> Table:
+    """Return the records of a table.
+
+    Args:
+        rows: Its rows with their locations.
+        where: Its name.
+        choices: The user's choices.
+
+    Raises:
+        AmbiguousTableError: If two readings are equally likely.
+        DatasetError: If it has too few rows, no verdicts, or words that are no verdicts.
+    """
+    if len(rows) < 2:
+        what = "has no rows" if not rows else "has only one row, which shows nothing about a judge"
+        raise DatasetError(what, where=where, remedy="use a table with one row for each verdict")
+    for place, row in rows:
+        for name, cell in row.items():
+            if isinstance(cell, str) and len(cell) > _LONGEST_CELL:
+                what = f"column '{name[:60]}' has a cell with {len(cell):,} characters"
+                raise DatasetError(what, where=place, remedy=f"shorten it to {_LONGEST_CELL:,}")
+    columns = list(dict.fromkeys(name for _, row in rows for name in row))
+    for name in (*choices.columns.values(), *([] if _rater_column(rows, columns) else choices.judges + choices.labels)):
+        if name not in columns:
+            raise ConfigError(f"has no column '{name}'", where=where, remedy=did_you_mean(name, columns))
+    roles = _fixed_roles(rows, columns, choices)
+    warnings = [
+        f"column '{name}' is nearly empty ({filled} of {len(rows)} cells)"
+        for name in columns
+        if (filled := sum(not _is_empty(row.get(name)) for _, row in rows)) < _NEAR_EMPTY * len(rows)
+    ]
+    if (rater := _rater_column(rows, columns)) and (value := _value_column(rows, columns, roles, rater)):
+        rows, raters = _widened(rows, roles, rater, value)
+        roles = [one for one in roles if one.column not in (rater, value)]
+        roles += [Role(rater, "rater", f"{len(raters)} names"), Role(value, "value", "the rater's verdict")]
+        candidates = raters
+    else:
+        taken = {one.column for one in roles}
+        named = (*choices.judges, *choices.labels)
+        candidates = [name for name in columns if name in named or (name not in taken and _is_verdict(rows, name))]
+    judges, labels = _raters(rows, where, candidates, choices)
+    roles += [
+        Role(name, role, why) for role, names in (("judge", judges), ("label", labels)) for name, why in names.items()
+    ]
+    known = {one.column for one in roles}
+    roles += [Role(name, "metadata", "kept for slices") for name in columns if name not in known]
+    unit, convert = _kind(rows, [*judges, *labels], where, roles, choices)
+    warnings += _warnings(rows, judges, labels, roles, unit, convert)
+    records = list(_records(rows, roles, list(judges), list(labels), unit, convert))
+    position = {name: index for index, name in enumerate(columns)}
+    ordered = sorted(roles, key=lambda one: position.get(one.column, len(columns)))
+    return Table(ParsedFile(records), tuple(ordered), tuple(warnings))
+
+
+def _is_empty(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and cell.strip().casefold() in NOTHING)
+
+
+def _words(name: str) -> list[str]:
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    return re.findall(r"[a-z]+|\d+|[\u4e00-\u9fff]+", spaced.casefold())
+
+
+def _matches(name: str, nouns: Sequence[str]) -> bool:
+    words = _words(name)
+    return any(noun in words if noun.isascii() else any(noun in word for word in words) for noun in nouns)
+
+
+def _evidence(name: str, rater: Rater) -> int:
+    return max((strength for strength, nouns in _STRENGTH[rater] if _matches(name, nouns)), default=0)
+
+
+def _fixed_roles(rows: Rows, columns: Sequence[str], choices: Choices) -> list[Role]:
+    """Return the roles of columns other than verdicts."""
+    roles = [Role(column, role, "set by an option") for role, column in choices.columns.items()]
+    taken = {*choices.columns.values(), *choices.judges, *choices.labels}
+    filled = {one.role for one in roles}
+
+    def add(name: str, role: str, why: str) -> None:
+        if role not in filled:
+            roles.append(Role(name, role, why))
+            taken.add(name)
+            filled.add(role)
+
+    for name in columns:
+        words = _words(name)
+        side = _SUFFIX.get(words[-1][-1:] if words and not words[-1].isascii() else words[-1]) if words else None
+        for role in ("response", "model"):
+            if (
+                side
+                and name not in taken
+                and _matches(name, _NAMES[role])
+                and not _is_verdict(rows, name, classes=False)
+            ):
+                add(name, f"{role}_{side}", "name")
+    if not {"response_a", "response_b"} <= filled:
+        for one in [one for one in roles if one.why == "name" and one.role.startswith("response_")]:
+            roles.remove(one)
+            taken.discard(one.column)
+            filled.discard(one.role)
+    for role in ("id", "prompt", "order", "sample", "text", "reference", "response", "model"):
+        for name in columns:
+            if name in taken or not _matches(name, _NAMES[role]):
+                continue
+            if role == "id" and len({str(row.get(name)) for _, row in rows}) < 2:
+                continue
+            rated = any(_evidence(name, rater) > 1 + (role == "model") for rater in ("judge", "label"))
+            plain = role in ("text", "model") and not _is_verdict(rows, name, classes=role != "model")
+            if role != "order" and rated and not plain:
+                continue
+            if role in ("prompt", "response", "text", "reference", "model") and _is_verdict(rows, name, classes=False):
+                continue
+            add(name, role, "name")
+    return roles
+
+
+def _distinct(rows: Rows, name: str) -> Counter[str]:
+    return Counter(normalize_label(row.get(name)) for _, row in rows if not _is_empty(row.get(name)))
+
+
+def word_of(value: str, known: Mapping[str, str]) -> str | None:
+    """Return the meaning of a text that is a verdict word, or begins or ends with one."""
+    folded = value.strip().casefold()
+    if folded in known:
+        return known[folded]
+    meanings = {known[word] for found in _EDGE.findall(folded) for word in found if word in known and len(folded) > 2}
+    if folded.startswith("a ") and "[[" not in folded:
+        meanings.discard("A")
+    return meanings.pop() if len(meanings) == 1 else None
+
+
+def _is_verdict(rows: Rows, name: str, *, classes: bool = True) -> bool:
+    """Return whether the values of a column can be verdicts; `classes` counts any few words too."""
+    values = _distinct(rows, name)
+    if not values:
+        return False
+    if all(number(value) is not None for value in values):
+        ids = len(values) == len(rows) and all(value.isdigit() for value in values) and len(rows) > _MOST_CLASSES
+        return not ids
+    known = _POLARITY | _WINNERS
+    if sum(count for value, count in values.items() if word_of(value, known)) >= 0.8 * values.total():
+        return True
+    few = len(values) <= min(_MOST_CLASSES, max(2, len(rows) // 2)) and max(map(len, values)) <= _LONGEST_WORD
+    return classes and few and any(_evidence(name, rater) for rater in ("judge", "label"))
+
+
+def _rater_column(rows: Rows, columns: Sequence[str]) -> str | None:
+    """Return the column of a long table that names who gave the verdict."""
+    for name in columns:
+        values = _distinct(rows, name)
+        words = all(number(value) is None and not word_of(value, _POLARITY | _WINNERS) for value in values)
+        if _matches(name, _NAMES["rater"]) and words and 2 <= len(values) <= len(rows) // 2:
+            return name
+    return None
+
+
+def _value_column(rows: Rows, columns: Sequence[str], roles: Sequence[Role], rater: str) -> str | None:
+    taken = {rater, *(one.column for one in roles)}
+    values = [name for name in columns if name not in taken and _is_verdict(rows, name)]
+    ids = [one.column for one in roles if one.role == "id"]
+    return values[0] if len(values) == 1 and ids and len(_distinct(rows, ids[0])) < len(rows) else None
+
+
+def _widened(rows: Rows, roles: Sequence[Role], rater: str, value: str) -> tuple[Rows, list[str]]:
+    """Return a wide table: a row for each case and repeat, with a column for each rater."""
+    keys = [one.column for one in roles if one.role in ("id", "order", "response", "model")]
+    wide: dict[tuple[Any, ...], tuple[str, Row]] = {}
+    raters: dict[str, None] = {}
+    for place, row in rows:
+        if _is_empty(name := row.get(rater)):
+            continue
+        raters[str(name)] = None
+        key, repeat = tuple(str(row.get(column)) for column in keys), 0
+        while str(name) in wide.setdefault((*key, repeat), (place, {k: v for k, v in row.items() if k != value}))[1]:
+            repeat += 1
+        wide[(*key, repeat)][1][str(name)] = row.get(value)
+    return list(wide.values()), list(raters)
+
+
+def _raters(
+    rows: Rows, where: str, candidates: Sequence[str], choices: Choices
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the judges and the labels, each with the reason."""
+    judges = dict.fromkeys(choices.judges, "set by --judge")
+    labels = dict.fromkeys(choices.labels, "set by --label")
+    unclear = []
+    for name in candidates:
+        if name in judges or name in labels:
+            continue
+        judge, label = _evidence(name, "judge"), _evidence(name, "label")
+        if judge == label or (choices.judges and judge > label) or (choices.labels and label > judge):
+            if judge == label:
+                unclear.append(name)
+        else:
+            (judges if judge > label else labels)[name] = "name"
+    if unclear and not judges and not labels and len(unclear) > 1:
+        raise AmbiguousTableError(where, unclear, [_options(unclear, unclear[-1]), _options(unclear, unclear[0])])
+    if unclear and not judges:
+        judges = dict.fromkeys(unclear, "values; the other column is the label" if labels else "the only verdicts")
+    elif unclear and not labels:
+        labels = dict.fromkeys(unclear, "values; the other column is the judge")
+    if not judges:
+        names = ", ".join(list(rows[0][1])[:8])
+        raise DatasetError(
+            "has no column with a judge's verdicts",
+            where=where,
+            remedy=f"name it: --judge COLUMN; the columns are {names}",
+        )
+    return judges, labels
+
+
+def _options(columns: Sequence[str], label: str) -> list[str]:
+    judges = [word for name in columns if name != label for word in ("--judge", name)]
+    return [*judges, "--label", label]
+
+
+@dataclass(frozen=True, slots=True)
+class _Convert:
+    """The reading of a verdict's cell: its meaning, or `None` if it is empty."""
+
+    meanings: Mapping[str, str]
+    unit: Unit
+
+    def __call__(self, cell: Any) -> Any:
+        if _is_empty(cell):
+            return None
+        word = normalize_label(cell)
+        known = word_of(word, self.meanings) if self.meanings else None
+        if known == NONE:
+            return None
+        return known or (number(word) if self.unit == "response" else word)
+
+
+def _kind(
+    rows: Rows, columns: Sequence[str], where: str, roles: Sequence[Role], choices: Choices
+) -> tuple[Unit, _Convert]:
+    """Return what is judged, and the reading of its verdicts.
+
+    Raises:
+        DatasetError: If some words are no verdicts.
+    """
+    mapped = {word.casefold(): meaning for word, meaning in choices.words.items()}
+    counts = {name: _distinct(rows, name) for name in columns}
+    values = Counter[str]()
+    for counter in counts.values():
+        values += counter
+    by_role = {one.role: one.column for one in roles}
+    systems: dict[str, str] = {}
+    for side in "ab":
+        if column := by_role.get(f"model_{side}") or by_role.get(f"response_{side}"):
+            names = _distinct(rows, column) if f"model_{side}" in by_role else {column: 1}
+            systems |= {name.casefold(): side.upper() for name in names} if len(names) == 1 else {}
+    readings: tuple[tuple[Unit, Mapping[str, str]], ...] = (
+        ("class", _POLARITY | mapped),
+        ("pair", _WINNERS | systems | mapped),
+    )
+    shares = []
+    for unit, known in readings:
+        read = sum(count for value, count in values.items() if word_of(value, known))
+        shares.append((read, unit, known))
+        if read == values.total():
+            same = len({frozenset(value.casefold() for value in counter) for counter in counts.values()}) == 1
+            plain = unit == "class" and same and all(value.casefold() in known for value in values) and not mapped
+            return unit, _Convert({value.casefold(): value for value in values} if plain else known, unit)
+    numeric = [value for value in values if number(value) is not None]
+    if len(numeric) == len(values):
+        return "response", _Convert({}, "response")
+    seen: dict[str, int] = {}
+    for counter in counts.values():
+        for value in {value.casefold() for value in counter}:
+            seen[value] = seen.get(value, 0) + 1
+    shared = len(columns) == 1 or any(count > 1 for count in seen.values())
+    few_read = max(share[0] for share in shares) < 0.5 * values.total()
+    if not numeric and shared and few_read and len(seen) <= _MOST_CLASSES:
+        return "class", _Convert({value.casefold(): value for value in values} | mapped, "class")
+    read, unit, known = max(shares, key=lambda share: share[0])
+    unknown = Counter({value: count for value, count in values.items() if not word_of(value, known)})
+    listed = ", ".join(f"'{value[:40]}' ({count})" for value, count in unknown.most_common(6))
+    meaning = "A (or B, TIE, NONE)" if unit == "pair" else "pass (or fail, NONE)"
+    remedy = f"write --map {next(iter(unknown))[:40]!r}={meaning}"
+    raise DatasetError(f"has {len(unknown)} words that are no known verdicts: {listed}", where=where, remedy=remedy)
+
+
+def _warnings(
+    rows: Rows,
+    judges: Mapping[str, str],
+    labels: Mapping[str, str],
+    roles: Sequence[Role],
+    unit: Unit,
+    convert: _Convert,
+) -> Iterator[str]:
+    verdicts = {name: [convert(row.get(name)) for _, row in rows] for name in (*judges, *labels)}
+    for label in labels:
+        for judge in judges:
+            if verdicts[judge] == verdicts[label]:
+                yield f"columns '{judge}' and '{label}' are identical: the labels may be copies of the judge's verdicts"
+        counts = Counter(value for value in verdicts[label] if value is not None)
+        for value, count in sorted(counts.items(), key=str) if unit != "response" else ():
+            if count < _FEW:
+                yield f"'{label}' has only {count} labels '{value}'; below {_FEW}, rates of a class are uncertain"
+        keys = [one.column for one in roles if one.role in ("id", "response", "response_a", "response_b", "model")]
+        given: dict[tuple[str, ...], set[Any]] = {}
+        for (_, row), value in zip(rows, verdicts[label], strict=True):
+            if value is not None and "id" in {one.role for one in roles}:
+                given.setdefault(tuple(str(row.get(key)) for key in keys), set()).add(value)
+        if conflicts := sum(len(values) > 1 for values in given.values()):
+            yield f"cases with two different labels in '{label}': {conflicts}"
+
+
+def _records(
+    rows: Rows, roles: Sequence[Role], judges: Sequence[str], labels: Sequence[str], unit: Unit, convert: _Convert
+) -> Iterator[Record]:
+    """Yield a record for each judge's verdict."""
+    plain = {one.role: one.column for one in roles if one.role not in ("judge", "label", "metadata", "rater", "value")}
+    if unit == "pair":
+        plain = {role: column for role, column in plain.items() if role not in ("response", "model")}
+    else:
+        sides = ("order", "response_a", "response_b", "model_a", "model_b")
+        plain = {role: column for role, column in plain.items() if role not in sides}
+    metadata = [one.column for one in roles if one.role == "metadata"]
+    verdict = {"pair": "winner", "class": "class", "response": "score"}[unit]
+    prompts: dict[str, str] = {}
+    for index, (place, row) in enumerate(rows):
+        cells: dict[str, Any] = {
+            role: row.get(column) for role, column in plain.items() if not _is_empty(row.get(column))
+        }
+        cells["id"] = str(cells.get("id", text(cells.get("prompt")) or index + 1))
+        if prompts.setdefault(cells["id"], text(cells.get("prompt"))) != text(cells.get("prompt")):
+            raise DatasetError(
+                f"id '{cells['id'][:60]}' is already used for another prompt",
+                where=place,
+                remedy="use a unique id for each question, or name its column: --id COLUMN",
+            )
+        cells["metadata"] = {name: row[name] for name in metadata if not _is_empty(row.get(name))}
+        for name in labels:
+            cells["label" if len(labels) == 1 else f"label.{name}"] = convert(row.get(name))
+        for name in judges:
+            if name in row:
+                named = "judge" if name in ("winner", "score", "class") else name
+                record = record_of({**cells, "judge": named, verdict: convert(row[name])}, place, unit, Options())
+                yield replace(record, metadata=cells["metadata"])

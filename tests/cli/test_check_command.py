@@ -1,0 +1,184 @@
+"""`evalkit check` on small tables of many layouts, words and languages, on unclear tables and on bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalkit.cli import main
+from evalkit.interop.roles import AmbiguousTableError, Choices, Table, read_table
+
+ROWS = 60
+
+
+def _verdicts(words: Sequence[Any], wrong: float, seed: int = 1) -> list[tuple[Any, Any]]:
+    """Return labels with a judge's verdicts, of which a share is wrong."""
+    chance = random.Random(seed)
+    labels = [words[index % len(words)] for index in range(ROWS)]
+    return [(one, chance.choice([w for w in words if w != one]) if chance.random() < wrong else one) for one in labels]
+
+
+def _wide(label: str, judge: str, words: Sequence[Any], **texts: str) -> list[dict[str, Any]]:
+    pairs = _verdicts(words, 0.2)
+    base = [{name: f"{text} {index}" for name, text in texts.items()} for index in range(ROWS)]
+    return [{**row, label: one, judge: other} for row, (one, other) in zip(base, pairs, strict=True)]
+
+
+def _long(raters: tuple[str, str], names: tuple[str, str, str], words: Sequence[Any]) -> list[dict[str, Any]]:
+    case, rater, value = names
+    both = enumerate(_verdicts(words, 0.2))
+    return [{case: i, rater: name, value: word} for i, pair in both for name, word in zip(raters, pair, strict=True)]
+
+
+TABLES: dict[str, tuple[list[dict[str, Any]], set[str], set[str]]] = {
+    name: (rows, {judge}, {label})
+    for name, rows, judge, label in (
+        ("pass_fail", _wide("human", "judge", ("pass", "fail"), id="c"), "judge", "human"),
+        ("yes_no", _wide("gold", "model", ("yes", "no"), question="q", answer="a"), "model", "gold"),
+        ("true_false", _wide("label", "verdict", ("true", "false"), prompt="q", response="a"), "verdict", "label"),
+        ("ones", _wide("human_label", "llm_judge", (1, 0), case_id="c"), "llm_judge", "human_label"),
+        ("good_bad", _wide("annotator", "gpt-4o", ("good", "bad"), input="q", output="a"), "gpt-4o", "annotator"),
+        ("correct", _wide("expert", "claude", ("correct", "incorrect"), uid="c"), "claude", "expert"),
+        ("pairs", _wide("label", "winner", ("A", "B", "tie"), prompt="q"), "winner", "label"),
+        ("brackets", _wide("human", "judge", ("[[A]]", "[[B]]"), id="c"), "judge", "human"),
+        ("chinese", _wide("人工标注", "裁判", ("合格", "不合格"), 编号="c", 问题="q", 回答="a"), "裁判", "人工标注"),
+        ("chinese_words", _wide("专家", "模型判定", ("正确", "错误"), 题目="q"), "模型判定", "专家"),
+        ("scores", _wide("human_score", "judge_score", (1, 2, 3, 4, 5), id="c"), "judge_score", "human_score"),
+        ("floats", _wide("gold_rating", "score", (0.1, 0.5, 0.9), id="c"), "score", "gold_rating"),
+        ("camel", _wide("humanLabel", "modelVerdict", ("pass", "fail"), itemId="c"), "modelVerdict", "humanLabel"),
+        ("mixed_words", _wide("human", "llm", ("Yes", "No"), id="c"), "llm", "human"),
+        ("endings", _wide("human", "judge", ("Verdict: pass", "Verdict: fail"), id="c"), "judge", "human"),
+        ("classes", _wide("human", "judge", ("safe", "unsafe", "unclear"), id="c"), "judge", "human"),
+        ("one_named", _wide("human", "acme", ("pass", "fail"), id="c"), "acme", "human"),
+        ("judge_named", _wide("acme", "judge", ("pass", "fail"), id="c"), "judge", "acme"),
+        ("reasons", _wide("truth", "prediction", ("yes", "no"), id="c", reason="because"), "prediction", "truth"),
+        ("long", _long(("human", "gpt-4o"), ("item", "rater", "value"), ("A", "B", "tie")), "gpt-4o", "human"),
+        ("long_scores", _long(("expert", "judge"), ("id", "annotator", "rating"), (1, 2, 3)), "judge", "expert"),
+        ("long_chinese", _long(("人工", "qwen"), ("编号", "评审", "判定"), ("合格", "不合格")), "qwen", "人工"),
+        ("majority", _wide("majority", "auto", ("left", "right"), id="c"), "auto", "majority"),
+        ("crowd", _wide("crowd_label", "llama_label", ("pass", "fail"), key="c"), "llama_label", "crowd_label"),
+    )
+} | {
+    "two_judges": (
+        [{**row, "claude": row["gpt"]} for row in _wide("human", "gpt", ("pass", "fail"), id="c")],
+        {"gpt", "claude"},
+        {"human"},
+    ),
+}
+
+
+def _table(rows: Sequence[dict[str, Any]], choices: Choices = Choices()) -> Table:  # noqa: B008 - it is frozen
+    return read_table([(f"row {index}", row) for index, row in enumerate(rows, 1)], "table", choices)
+
+
+def _raters(table: Table, role: str) -> set[str]:
+    return {one.column for one in table.roles if one.role == role}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_roles_of_small_tables_need_no_option(name: str) -> None:
+    rows, judges, labels = TABLES[name]
+    table = _table(rows)
+    assert (_raters(table, "judge"), _raters(table, "label")) == (judges, labels)
+    assert len(table.parsed.records) == ROWS * len(judges)
+    assert all(record.said.read for record in table.parsed.records)
+
+
+UNCLEAR: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
+    "letters": lambda one, other: {"x": one, "y": other},
+    "people": lambda one, other: {"alice": one, "bob": other},
+    "numbers": lambda one, other: {"first try": 1 + (one == "pass"), "second try": 1 + (other == "pass")},
+    "three": lambda one, other: {"x": one, "y": other, "z": one},
+    "quotes": lambda one, other: {"it's": one, "so $HOME": other},
+}
+
+
+@pytest.mark.parametrize("name", UNCLEAR)
+def test_both_commands_of_an_unclear_table_run_as_pasted(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": i, **UNCLEAR[name](*pair)} for i, pair in enumerate(_verdicts(("pass", "fail"), 0.2))]
+    with pytest.raises(AmbiguousTableError):
+        _table(rows)
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path / "table.csv", rows)
+    assert main(["check", "table.csv"]) == 1
+    captured = capsys.readouterr()
+    commands = [shlex.split(line) for line in captured.out.splitlines() if line.startswith("  evalkit")]
+    assert len(commands) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["table.csv"]
+    for index, command in enumerate(commands):
+        assert main([*command[1:], "--output", f"out{index}"]) == 0
+        assert (tmp_path / f"out{index}" / "report.html").exists()
+
+
+def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+BAD: dict[str, tuple[str, bytes]] = {
+    "empty": ("t.csv", b""),
+    "header": ("t.csv", b"id,human,judge\n"),
+    "one_row": ("t.csv", b"id,human,judge\n1,pass,fail\n"),
+    "long_cell": ("t.csv", b"id,human,judge\n1,pass,fail\n2,pass," + b"x" * 10_000_000 + b"\n"),
+    "broken_utf8": ("t.csv", b"id,human,judge\n1,pass,fail\n2,\xff\xfe,pass\n"),
+    "duplicate_columns": ("t.csv", b"id,judge,judge\n1,pass,fail\n2,pass,fail\n"),
+    "mixed": ("t.csv", b"id,human,judge\n1,pass,3\n2,fail,perhaps\n3,pass,4.5\n4,fail,maybe\n"),
+    "wrong_suffix": ("t.jsonl", b"id,human,judge\n1,pass,fail\n2,pass,fail\n"),
+    "nul": ("t.csv", b"id,human,judge\n1,pa\0ss,fail\n2,pa\0ss,fa\0il\n3,x,fail\n"),
+    "no_data": ("folder/t.png", b"\x89PNG"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path, content = BAD[name]
+    Path(path).parent.mkdir(exist_ok=True)
+    Path(path).write_bytes(content)
+    assert main(["check", Path(path).parts[0]]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1
+    assert len(captured.err) < 500
+    assert [one.name for one in tmp_path.iterdir()] == [Path(path).parts[0]]
+
+
+def test_words_are_listed_with_counts_and_the_map_to_write() -> None:
+    rows = [{"id": i, "human": "pass" if i % 2 else "fail", "judge": "fine" if i % 2 else "fail"} for i in range(20)]
+    with pytest.raises(Exception, match=r"'fine' \(10\).*--map 'fine'=pass"):
+        _table(rows)
+    assert all(one.said.read for one in _table(rows, Choices(words={"fine": "pass"})).parsed.records)
+
+
+def test_warnings_name_copied_labels_conflicts_small_classes_and_empty_columns() -> None:
+    rows = [{"id": i, "human": "pass", "judge": "pass", "note": ""} for i in range(5)]
+    rows += [{"id": 0, "human": "fail", "judge": "fail", "note": ""}]
+    warnings = "\n".join(_table(rows).warnings)
+    for part in ("identical", "two different labels in 'human': 1", "only 1 labels 'fail'", "nearly empty"):
+        assert part in warnings
+
+
+def test_gate_that_is_undecided_exits_with_5_and_json_is_one_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path / "t.csv", TABLES["pass_fail"][0])
+    assert main(["check", "t.csv", "--json", "--output", "run", "gate={agreement/accuracy: '>= 0.8'}"]) == 5
+    content = json.loads(capsys.readouterr().out)
+    assert content["gate"]["state"] == "undecided"
+    assert list(content["decisions"]) == ["judge"]
+    assert main(["check", "run", "gate={agreement/accuracy: '>= 0.99'}"]) == 4
+    assert main(["check", "run", "gate={agreement/accuracy: '>= 0.1'}"]) == 0
