@@ -267,7 +267,7 @@ class Driver:
         status = self._attempt(cfg, searched=objective is not None)
         self.statuses.append(status)
         # A failed gate has numbers: the sweep continues and reports it at the end.
-        failed = status not in (ExitStatus.DONE, ExitStatus.GATE_FAILED)
+        failed = status not in (ExitStatus.DONE, ExitStatus.GATE_FAILED, ExitStatus.GATE_UNDECIDED)
         if failed and (objective or os.getpid() != self.pid):
             raise JobError(status)
         return objective_value(folder, objective) if objective else status
