@@ -88,7 +88,12 @@ class Parser(argparse.ArgumentParser):
     def _check_option(self, word: str) -> None:
         # Before anything that is missing, because a misspelled option is why it is missing.
         name, known = word.partition("=")[0], self._option_string_actions
-        if not word.startswith("-") or name in known or (name[:2] in known and not name.startswith("--")):
+        if (
+            not word.startswith("-")
+            or word == "-"
+            or name in known
+            or (name[:2] in known and not name.startswith("--"))
+        ):
             return
         if (new := _RENAMED.get((self.command, name))) is not None:
             raise UsageError(self.command, f"{name} is now named {new}")

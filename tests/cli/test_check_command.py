@@ -182,3 +182,14 @@ def test_gate_that_is_undecided_exits_with_5_and_json_is_one_object(
     assert list(content["decisions"]) == ["judge"]
     assert main(["check", "run", "gate={agreement/accuracy: '>= 0.99'}"]) == 4
     assert main(["check", "run", "gate={agreement/accuracy: '>= 0.1'}"]) == 0
+
+
+def test_dash_is_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path / "t.csv", TABLES["pass_fail"][0])
+    with (tmp_path / "t.csv").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert main(["check", "-", "--output", "run"]) == 0
+    assert "labeled responses" in capsys.readouterr().out.splitlines()[0]
