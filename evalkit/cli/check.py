@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from evalkit.cli.parser import UsageError, check_overrides, is_override
 from evalkit.core.display import relative
-from evalkit.decision import USES, Decision, decide_for_judges, metrics_of
+from evalkit.decision import Decision, metrics_of
 from evalkit.errors import ConfigError, DatasetError, ExitStatus, TrackingError
 
 if TYPE_CHECKING:
     from evalkit.interop import ImportedJudgments
     from evalkit.interop.roles import Role, Rows
     from evalkit.results import RunResult
+    from evalkit.scoring.leaderboard import Leaderboard
 
 STDIN: Final = "-"
 MOST_ROLES: Final = 30
@@ -166,37 +167,49 @@ def _check_run(folder: Path, overrides: Sequence[str], arguments: Namespace) -> 
     return _print(replace(result, folder=str(folder)), (), as_json=arguments.json)
 
 
-def _decisions(result: RunResult) -> list[tuple[str, Decision]]:
-    """Return each judge with the decision about it, best first."""
-    decisions = decide_for_judges(result.metrics, result.config.scoring.confidence)
-    decisions = decisions or {str(result.manifest["judge"]): result.decision}
+def _leaderboard(result: RunResult) -> Leaderboard | None:
+    """Return the leaderboard of a run's judges, best first, with paired tests; `None` if there is only one judge."""
+    from evalkit.scoring import verdicts_of
+    from evalkit.scoring.leaderboard import Contender, rank
+    from evalkit.scoring.stats.clusters import Clusters
 
-    def rank(judge: str) -> tuple[int, float]:
-        metric = decisions[judge].metric
-        return USES.index(decisions[judge].use), -1.0 if metric is None or metric.value is None else metric.value
+    config, decisions = result.config, result.decisions
+    if len(decisions) < 2:
+        return None
+    cluster = Clusters.of(config, result.cases).by_id(result.cases)
+    contenders = []
+    for member in config.judge.members:
+        if (name := member.label) in decisions:
+            alone = config.model_copy(update={"judge": member})
+            verdicts = verdicts_of(alone, result.cases, [one for one in result.judgments if one.judge == name])
+            metrics = metrics_of(result.metrics, name)
+            contenders.append(Contender(name, name, "", metrics, verdicts, cluster, config.mode.name))
+    return rank(contenders, config.scoring)
 
-    return [(judge, decisions[judge]) for judge in sorted(decisions, key=rank, reverse=True)]
 
-
-def _lines(result: RunResult, decisions: Sequence[tuple[str, Decision]]) -> list[str]:
-    """Return a line for each judge, and which judge to use."""
+def _lines(result: RunResult, board: Leaderboard | None) -> list[str]:
+    """Return a line for each judge, best first, and which judge to use, or none."""
     from evalkit.core.translation import in_every_language
     from evalkit.report.decisions import sentence
+    from evalkit.report.sweep_findings import choice_text
 
-    if len(decisions) == 1:
-        return [in_every_language(sentence(decisions[0][1], result.metrics))[0]]
+    if board is None:
+        ((_, decision),) = _decisions(result, board)
+        return [in_every_language(sentence(decision, result.metrics))[0]]
     lines = [
-        f"{judge}: {in_every_language(sentence(decision, metrics_of(result.metrics, judge)))[0]}"
-        for judge, decision in decisions
+        f"{row.name}: {in_every_language(sentence(row.decision, metrics_of(result.metrics, row.job)))[0]}"
+        for row in board.rows
     ]
-    (best, decision), (_, second) = decisions[:2]
-    if not decision.trusted:
-        lines.append("Use none of these judges: none is shown to be useful.")
-    elif USES.index(decision.use) > USES.index(second.use):
-        lines.append(f"Use {best}: it is the only judge that is good for this.")
-    else:
-        lines.append(f"Use {best}: several judges are good for the same; it has the highest agreement.")
-    return lines
+    names = {row.job: row.name for row in board.rows}
+    return [*lines, in_every_language(choice_text(board, board.choices[0], names))[0]]
+
+
+def _decisions(result: RunResult, board: Leaderboard | None) -> list[tuple[str, Decision]]:
+    """Return each judge with the decision about it, best first."""
+    if board is not None:
+        return [(row.name, row.decision) for row in board.rows]
+    decisions = result.decisions or {str(result.manifest["judge"]): result.decision}
+    return [*decisions.items()]
 
 
 def _unlabeled(result: RunResult) -> list[str]:
@@ -208,14 +221,15 @@ def _unlabeled(result: RunResult) -> list[str]:
 
 
 def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
-    from evalkit.cli.console import plain_console, text_table
+    from evalkit.cli.console import plain_console, terminal_width, text_table
     from evalkit.cli.finished_run import print_gate
-    from evalkit.cli.summary import judge_table, metric_table
+    from evalkit.cli.summary import WIDTH, leaderboard_table, metric_table
     from evalkit.gating import GATE
     from evalkit.report.findings import findings_of
 
-    decisions = _decisions(result)
-    lines, folder = _lines(result, decisions), Path(result.folder or "")
+    board = _leaderboard(result)
+    decisions = _decisions(result, board)
+    lines, folder = _lines(result, board), Path(result.folder or "")
     if any(decision.reason == "no_labels" for _, decision in decisions):
         lines += _unlabeled(result)
     findings = findings_of(result)
@@ -240,8 +254,8 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     for one in findings[1:]:
         console.print(f"  • {one.text}", markup=False, highlight=False)
     console.print("", metric_table(result.metrics, confidence), "")
-    if (judges := judge_table(result.metrics, confidence)) is not None:
-        console.print(judges, "")
+    if board is not None:
+        console.print(leaderboard_table(board, board.rows, max(WIDTH, terminal_width()))[0], "")
     if roles:
         table = text_table(("column", "role", "why"))
         for role in roles[:MOST_ROLES]:

@@ -100,7 +100,7 @@ def test_undecided_counts_as_failed_only_where_the_gate_says_so(rules: dict, loo
         ({"a": 0.9}, "is not a rule"),
         ({"no_worse_than": {"metric": "tie_rate"}}, "Field required"),
         ({"no_worse_than": {"run": "r", "margin": -1}}, "greater than or equal to 0"),
-        ({"undecided": "maybe"}, "'pass' or 'fail'"),
+        ({"undecided": "maybe"}, "'pass', 'fail' or 'exit_5'"),
     ],
 )
 def test_a_rule_that_cannot_be_read_is_said(given: object, said: str) -> None:

@@ -1,0 +1,42 @@
+"""Verdicts without metrics are those of a scored run, in every mode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evalkit
+from evalkit.scoring import score_run, verdicts_of
+
+LISTED = {"responses": ["a", "b b", "c c c"]}
+PAIR = {"response_a": "a", "response_b": "b b"}
+PANEL = "judge={name: panel, judges: [{model: simulated/good}, {model: simulated/noisy}, {model: simulated/position_biased}]}"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "row"),
+    [
+        (["judge=simulated/noisy"], PAIR),
+        ([PANEL, "mode.samples=2"], PAIR),
+        (["judge=simulated/noisy", "mode=pointwise"], LISTED),
+        (["judge=simulated/noisy", "mode=listwise"], LISTED),
+        (["judge=simulated/noisy", "mode=pointwise", "rubric=pass_fail"], LISTED),
+        (
+            ["judge=simulated/noisy", "mode=checklist", "mode.samples=2"],
+            {"response": "a", "checklist": ["It is short."]},
+        ),
+    ],
+    ids=["pairs", "panel", "scores", "lists", "classes", "checklists"],
+)
+def test_they_are_those_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], row: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [*overrides, "tracking=none", "store.mode=off", "scoring.bootstrap=20"]
+    cases = [{"id": str(number), "prompt": f"Write {number}", **row} for number in range(4)]
+    run = evalkit.run(evalkit.load_config(overrides=words), tmp_path / "run", cases=cases)
+    whole = [*score_run(run.config, run.cases, run.judgments).verdicts]
+    assert whole
+    assert [*verdicts_of(run.config, run.cases, run.judgments)] == whole
