@@ -12,7 +12,7 @@ from evalkit.scoring import score_run, verdicts_of
 
 LISTED = {"responses": ["a", "b b", "c c c"]}
 PAIR = {"response_a": "a", "response_b": "b b"}
-PANEL = "judge={name: panel, judges: [{model: simulated/good}, {model: simulated/noisy}, {model: simulated/position_biased}]}"
+PANEL = "judge={name: p, judges: [{model: simulated/good}, {model: simulated/noisy}, {model: simulated/length_biased}]}"
 
 
 @pytest.mark.parametrize(
