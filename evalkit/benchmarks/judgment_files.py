@@ -187,11 +187,9 @@ def _message(part: Any) -> str:
 
 def number(value: Any) -> float | None:
     """Return a finite number; `None` for anything else. Booleans are 1 and 0."""
-    if isinstance(value, bool | int | float):
-        return float(value) if value == value and abs(value) != float("inf") else None
     try:
-        found = float(str(value))
-    except ValueError:
+        found = float(value) if isinstance(value, bool | int | float) else float(str(value))
+    except (ValueError, OverflowError):
         return None
     return found if found == found and abs(found) != float("inf") else None
 

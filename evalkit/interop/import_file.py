@@ -30,6 +30,8 @@ from evalkit.plugins import iter_benchmarks
 from evalkit.types import Annotation, Case, Completion, Judgment, Response, Unit, Winner
 
 GENERIC = "generic"
+DAMAGE = (TypeError, AttributeError, ValueError, KeyError, IndexError, OverflowError, RecursionError)
+"""What readers raise if any value of a nested log has another type than its tool writes."""
 UNKNOWN = "use another file"
 """The remedy for an unknown file."""
 
@@ -68,7 +70,15 @@ def recognize_format(path: Path) -> str | None:
 
 
 def _detected(start: Peek) -> str | None:
-    return next((name for name, one in importers().items() if name != GENERIC and one.sniff(start)), None)
+    return next((name for name, one in importers().items() if name != GENERIC and _sniffs(one, start)), None)
+
+
+def _sniffs(made: Importer, start: Peek) -> bool:
+    """Return whether a file looks like a format; a damaged one does not."""
+    try:
+        return bool(made.sniff(start))
+    except DAMAGE:
+        return False
 
 
 def format_names(start: Peek) -> str | None:
@@ -124,7 +134,7 @@ def import_judgments(name: str, path: Path, options: Options) -> ImportedJudgmen
     if not path.exists():
         raise DatasetError("no such file", where=str(path), remedy="use the file with the judgments")
     start = peek(path)
-    if not made.sniff(start):
+    if not _sniffs(made, start):
         remedy = describe_formats(start)
         if remedy == UNKNOWN and path.suffix.lower() in (".csv", ".tsv", ".jsonl"):
             next(iter(reader_for(None, path)(path)), None)  # raises a more specific error if the file cannot be read
@@ -132,11 +142,14 @@ def import_judgments(name: str, path: Path, options: Options) -> ImportedJudgmen
         raise DatasetError(what, where=str(path), remedy=remedy)
     try:
         found = made.read(path, options)
+        return replace(found, format=name) if isinstance(found, ImportedJudgments) else imported(found, name, path)
     except ConfigError as bad:
         raise _with_remedy(bad, name, start, options) from None
-    if isinstance(found, ImportedJudgments):
-        return replace(found, format=name)
-    return imported(found, name, path)
+    except DAMAGE as bad:
+        what = (
+            f"is damaged, or written by a version that evalkit does not know ({type(bad).__name__}: {str(bad)[:100]})"
+        )
+        raise DatasetError(" ".join(what.split()), where=str(path), remedy="write it again") from None
 
 
 def imported(found: ParsedFile, name: str, path: Path) -> ImportedJudgments:

@@ -264,9 +264,9 @@ def export(*rows: dict[str, Any]) -> dict[str, Any]:
 def test_promptfoos_export(bring, write):
     rows = [result(0, 1, 1), result(0, 0, 0.4), result(1, 1, 1, **FAULT), result(1, 0, 1, **BARE)]
     ran = bring("promptfoo", str(write("export.json", export(*rows))))
-    assert ran.values == [("0", [0], {"llm-rubric": 1.0}), ("0", [1], {"llm-rubric": 0.4}), ("1", [0], "failed")]
+    assert ran.values == [("0", [0], {"llm-rubric": 0.4}), ("0", [1], {"llm-rubric": 1.0}), ("1", [0], "failed")]
     models = [[one["model"] for one in case["responses"]] for case in ran.rows("cases.jsonl")]
-    assert models == [["openai:gpt-5-mini", "openai:gpt-5"], ["openai:gpt-5-mini"]]
+    assert models == [["openai:gpt-5", "openai:gpt-5-mini"], ["openai:gpt-5-mini"]]
     assert "outputs without an assertion, omitted: 1 of 4" in ran.json("manifest.json")["notes"]
 
 

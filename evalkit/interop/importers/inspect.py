@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile, is_zipfile
+from zipfile import BadZipFile, ZipFile, ZipInfo, is_zipfile
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, load_object, number, text
 from evalkit.benchmarks.layouts import Field, Part, scored_items
 from evalkit.benchmarks.records import Options, ParsedFile
+from evalkit.core.resources import optional
 from evalkit.errors import DatasetError
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _CONVERT = "convert it with `inspect log convert --to json --output-dir FOLDER`"
 _STARTS = ("header.json", "_journal/start.json", "start.json")
+_LARGEST = 500_000_000
+"""The most bytes of an archive when decompressed: a small one can hold gigabytes."""
+_ZSTD = 93
+_NAMES_AT = 26
+"""Where a member's header has the lengths of its name and of its extra field."""
 _LEVELS = {0.0, 0.5, 1.0}
 _NAMES = "samples without a scorer", "scorers' values other than numbers, C, P and I"
 
@@ -58,17 +67,43 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
 
 def _archived(path: Path) -> dict[str, Any]:
+    """Return the log in an archive, whose members are compressed by deflate or Zstandard.
+
+    Raises:
+        DatasetError: If it is damaged, or larger than `_LARGEST` when decompressed.
+    """
     try:
         with ZipFile(path) as archive:
-            names = archive.namelist()
-            header = json.loads(archive.read(next((name for name in _STARTS if name in names), _STARTS[0])))
-            inside = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-            samples = [json.loads(archive.read(name)) for name in inside]
-    except NotImplementedError:
-        raise DatasetError("uses a compression that Python cannot read", where=str(path), remedy=_CONVERT) from None
-    except (BadZipFile, KeyError, ValueError, OSError) as bad:
-        raise DatasetError(f"is not a complete .eval archive ({bad})", where=str(path), remedy=_CONVERT) from None
+            infos = {info.filename: info for info in archive.infolist()}
+            start = next((name for name in _STARTS if name in infos), _STARTS[0])
+            inside = [start, *(name for name in infos if name.startswith("samples/") and name.endswith(".json"))]
+            left, values = _LARGEST, []
+            for name in inside:
+                content = _member(archive, path, infos[name], left)
+                if len(content) > left:
+                    what = f"is larger than {_LARGEST // 10**6:,} MB when decompressed"
+                    raise DatasetError(what, where=str(path), remedy="log fewer samples, or split the log")
+                left -= len(content)
+                values.append(json.loads(content))
+    except (BadZipFile, KeyError, ValueError, OSError, EOFError, RuntimeError, struct.error, zlib.error) as bad:
+        what = f"is not a complete .eval archive ({' '.join(str(bad).split())[:120]})"
+        raise DatasetError(what, where=str(path), remedy=_CONVERT) from None
+    header, *samples = values
     return {**header, "samples": sorted(samples, key=_order)}
+
+
+def _member(archive: ZipFile, path: Path, info: ZipInfo, limit: int) -> bytes:
+    """Return at most `limit` + 1 bytes of a member; zipfile reads Zstandard only from Python 3.14 on."""
+    if info.compress_type != _ZSTD:
+        with archive.open(info) as file:
+            return file.read(limit + 1)
+    with path.open("rb") as raw:
+        raw.seek(info.header_offset + _NAMES_AT)
+        name, extra = struct.unpack("<HH", raw.read(4))
+        raw.seek(name + extra, 1)
+        compressed = BytesIO(raw.read(info.compress_size))
+    found: bytes = optional("pyarrow", str(path), "zstd").input_stream(compressed, compression="zstd").read(limit + 1)
+    return found
 
 
 def _order(sample: Sample) -> tuple[int, bool, int, str]:

@@ -35,7 +35,8 @@ def _read(path: Path, options: Options) -> ParsedFile:
     """
     jsonl = path.suffix == ".jsonl"
     results = [row for _, row in rows_of(path)] if jsonl else list(load_object(path)["results"]["results"])
-    rows = [row for row in results if isinstance(row, Mapping)]
+    # Rows are in the order in which their tests finished, which differs from run to run.
+    rows = sorted((row for row in results if isinstance(row, Mapping)), key=_place)
     every = [part for row in rows for part in _assertions(row)]
     graded = [part for part in every if _is_graded(part)]
     models, judge = _models(rows), options.judge or _judge(graded)
@@ -66,6 +67,12 @@ def _read(path: Path, options: Options) -> ParsedFile:
     if strange := len(results) - len(rows):
         notes.append(f"results that are not objects, omitted: {strange} of {len(results)}")
     return replace(parsed, notes=tuple(notes))
+
+
+def _place(row: Row) -> tuple[int, int]:
+    """Return the position of a row in the config: its test and its prompt, 0 where they are not numbered."""
+    test, prompt = (row.get(key) for key in ("testIdx", "promptIdx"))
+    return test if isinstance(test, int) else 0, prompt if isinstance(prompt, int) else 0
 
 
 def _variables(row: Row) -> Row:

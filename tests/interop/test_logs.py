@@ -1,0 +1,121 @@
+"""Logs of other tools: archives as current versions write them, order that does not depend on time, damaged values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import pyarrow
+import pytest
+
+from evalkit.benchmarks.records import Options
+from evalkit.errors import DatasetError, EvalkitError
+from evalkit.interop import import_judgments, recognize_format
+from evalkit.interop.importers import inspect as reader
+from tests.interop.test_import_as_published import export, result
+from tests.support.import_layouts import DEEPEVAL, INSPECT, PROMPTFOO
+
+LAYOUTS = {"inspect": INSPECT, "promptfoo": PROMPTFOO, "deepeval": DEEPEVAL}
+VALUES: tuple[Any, ...] = (None, "two", 3, 10**400, -1.5, True, [], {}, [None], {"x": "y"}, "\x00", [["a"]])
+
+
+def archive(path: Path, texts: dict[str, str], *, zstd: bool) -> Path:
+    """Write an archive; with `zstd`, its members are marked and compressed as Inspect 0.3.285 does (method 93)."""
+    with ZipFile(path, "w", ZIP_DEFLATED) as file:
+        for name, text in texts.items():
+            packed = pyarrow.compress(text.encode(), codec="zstd", asbytes=True) if zstd else text.encode()
+            file.writestr(name, packed, compress_type=0 if zstd else None)
+    if zstd:
+        content = bytearray(path.read_bytes())
+        for mark, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+            start = content.find(mark)
+            while start >= 0:
+                content[start + at : start + at + 2] = (93).to_bytes(2, "little")
+                start = content.find(mark, start + 4)
+        path.write_bytes(content)
+    return path
+
+
+def members() -> dict[str, str]:
+    samples = {f"samples/{one['id']}_epoch_{one['epoch']}.json": json.dumps(one) for one in INSPECT["samples"]}
+    head = {key: INSPECT[key] for key in ("version", "status", "eval")}
+    return {"header.json": json.dumps(head), **samples}
+
+
+@pytest.mark.parametrize("zstd", [False, True])
+def test_an_archive_has_the_samples_of_the_log(tmp_path: Path, zstd: bool) -> None:
+    path = archive(tmp_path / "log.eval", members(), zstd=zstd)
+    assert recognize_format(path) == "inspect"
+    whole = tmp_path / "log.json"
+    whole.write_text(json.dumps(INSPECT))
+    found, same = (import_judgments("inspect", file, Options()) for file in (path, whole))
+    assert [one.criteria for one in found.judgments] == [one.criteria for one in same.judgments]
+    assert found.cases == same.cases
+
+
+@pytest.mark.parametrize("zstd", [False, True])
+def test_an_archive_that_is_too_large_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zstd: bool) -> None:
+    monkeypatch.setattr(reader, "_LARGEST", 1_000_000)
+    path = archive(tmp_path / "log.eval", {**members(), "samples/9_epoch_1.json": " " * 30_000_000}, zstd=zstd)
+    assert path.stat().st_size < 200_000
+    with pytest.raises(DatasetError, match="larger than 1 MB when decompressed"):
+        import_judgments("inspect", path, Options())
+
+
+@pytest.mark.parametrize("zstd", [False, True])
+def test_an_archive_damaged_anywhere_is_one_line_or_read(tmp_path: Path, zstd: bool) -> None:
+    path = archive(tmp_path / "log.eval", members(), zstd=zstd)
+    content = path.read_bytes()
+    for at in range(0, len(content), max(1, len(content) // 60)):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :])
+        one_line("inspect", path)
+        path.write_bytes(content[:at])
+        one_line("inspect", path)
+
+
+def one_line(name: str, path: Path) -> None:
+    fault = ""
+    try:
+        import_judgments(name, path, Options())
+    except EvalkitError as error:
+        fault = str(error)
+    assert "\n" not in fault
+
+
+def corrupted(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of each value in nested lists and objects."""
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield (*path, key)
+        yield from corrupted(child, (*path, key))
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_log_with_any_value_of_another_type_is_one_line_or_read(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "log.json"
+    paths = [*corrupted(LAYOUTS[name])]
+    assert len(paths) >= 25
+    for number, path in enumerate(paths):
+        for value in (VALUES[number % len(VALUES)], VALUES[(number + 5) % len(VALUES)]):
+            log = deepcopy(LAYOUTS[name])
+            parent = log
+            for key in path[:-1]:
+                parent = parent[key]
+            parent[path[-1]] = value
+            file.write_text(json.dumps(log))
+            one_line(name, file)
+
+
+def test_promptfoos_systems_are_in_the_order_of_the_config(tmp_path: Path) -> None:
+    rows = [result(test, prompt, prompt) for test in (0, 1, 2) for prompt in (0, 1)]
+    cases = []
+    for number, order in enumerate((rows, rows[::-1], [rows[3], rows[0], rows[5], rows[1], rows[4], rows[2]])):
+        file = tmp_path / f"{number}.json"
+        file.write_text(json.dumps(export(*order)))
+        cases.append(import_judgments("promptfoo", file, Options()).cases)
+    assert cases[0] == cases[1] == cases[2]
+    assert [one.model for one in cases[0][0].responses] == ["openai:gpt-5", "openai:gpt-5-mini"]
