@@ -32,7 +32,7 @@ from evalkit.runs import read_cases, read_config
 from evalkit.runs.layout import DATASHEET, EFFECTS, simulated_judges
 from evalkit.runs.records import encode_line, metric_values
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.paired_tests import holm, letters
+from evalkit.scoring.stats.paired import holm, letters
 from evalkit.types import Case, Metric
 
 WORST: Final = 3

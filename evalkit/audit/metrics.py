@@ -23,10 +23,10 @@ from evalkit.core.scale import Scale
 from evalkit.core.translation import Text, gettext, ngettext
 from evalkit.decision import Decision
 from evalkit.scoring import score_run
-from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, measure, share
+from evalkit.scoring.stats.arrays import Bools, Floats, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.paired_tests import holm, sign_flip, smallest_detectable
+from evalkit.scoring.stats.paired import holm, sign_flip, smallest_detectable
 from evalkit.types import Case, Judgment, Metric, Verdict
 
 EXACT_UP_TO = 500
@@ -243,41 +243,17 @@ def probe_statistics(one: Contrast, span: float) -> Iterator[Statistic]:
         one: The probe's effects.
         span: The largest possible shift of one case.
     """
-    name, none = f"audit/{one.probe.name}", np.zeros(len(one.asked), dtype=bool)
-    if one.probe.expects in ("same", "tie") and one.probe.name != REPEAT and np.isfinite(one.shift).any():
-        known = np.isfinite(one.shift)
-        n, lost, total = int(known.sum()), int(one.missing.sum()), float(one.shift[known].sum())
-        yield Statistic(
-            f"{name}/shift",
-            np.stack([np.where(known, one.shift, 0.0), known], axis=1),
-            lambda totals: divide(totals[:, 0], totals[:, 1]),
-            n=n,
-            missing=lost,
-            worst=((total - span * lost) / (n + lost), (total + span * lost) / (n + lost)),
-            limits=(-span, span),
-            covered=known,
-        )
+    name, tally, known = f"audit/{one.probe.name}", Tally.each(len(one.asked)), np.isfinite(one.shift)
+    if one.probe.expects in ("same", "tie") and one.probe.name != REPEAT and known.any():
+        ends = (-span, span)
+        yield tally.mean(f"{name}/shift", one.shift, known, one.missing, span=ends, limits=ends)
+    rates = {"passed": one.passed}
     if one.probe.expects == "same":
-        yield _rate(f"{name}/flip_rate", one.flip, one.missing)
-        yield _rate(f"{name}/robustness", 1 - one.flip, one.missing)
-    else:
-        yield _rate(f"{name}/passed", one.passed, one.missing)
-    yield _rate(f"{name}/missing", np.where(one.asked, one.missing, np.nan), none)
-
-
-def _rate(name: str, hit: Floats, missing: Bools) -> Statistic:
-    known = np.isfinite(hit)
-    n, hits, lost = int(known.sum()), float(np.nansum(hit)), int((missing & ~known).sum())
-    return Statistic(
-        name,
-        np.stack([np.where(known, hit, 0.0), known], axis=1),
-        lambda totals: divide(totals[:, 0], totals[:, 1]),
-        n=n,
-        missing=lost,
-        worst=share(hits, n + lost, lost),
-        proportion=True,
-        covered=known,
-    )
+        rates = {"flip_rate": one.flip, "robustness": 1 - one.flip}
+    for rate, hit in rates.items():
+        known = np.isfinite(hit)
+        yield tally.rate(f"{name}/{rate}", hit == 1, known, one.missing & ~known)
+    yield tally.rate(f"{name}/missing", one.missing, one.asked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,23 +19,26 @@ from evalkit.scoring.columns import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES, contradiction_statistics
 from evalkit.scoring.metrics.checklists import halo_statistic
 from evalkit.scoring.pipeline import score_without_intervals
-from evalkit.scoring.stats import paired_tests as tests
-from evalkit.scoring.stats.arrays import Bounds, Codes, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats import paired as tests
+from evalkit.scoring.stats.arrays import Bounds, Codes, Floats, Ints, group_mean, round_metric
 from evalkit.scoring.stats.bootstrap import (
     Statistic,
     Tally,
     as_metric,
     measure,
     measure_with_draws,
+    metric_of_draws,
     resample,
     undefined,
 )
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.confusion import Confusion, kappa
+from evalkit.scoring.stats.paired import Lead
 from evalkit.scoring.verdicts.checklists import read_items
 from evalkit.types import Case, Judgment, Metric, Verdict
 
 T = TypeVar("T")
+ACCURACY, SCORE, ERROR = "agreement/accuracy", "score/mean", "agreement/error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,75 +155,42 @@ class PairedVerdicts:
         graded = np.isfinite(self.grade)
         if not graded.any():
             return []
-        read = graded & np.isfinite(self.score)
-        tally = Tally(self.response_case, self.cases)
-        columns = np.stack([tally(np.where(read, np.abs(self.score - self.grade), 0.0)), tally(read)], axis=1)
-        missing = int((graded & ~read).sum())
-        why = "no graded response has a score"
-        limits = (0.0, span)
-        return [Statistic("agreement/error", columns, _ratio, int(read.sum()), missing, limits=limits, why=why)]
+        read, tally = graded & np.isfinite(self.score), Tally(self.response_case, self.cases)
+        why, limits = "no graded response has a score", (0.0, span)
+        return [tally.mean(ERROR, np.abs(self.score - self.grade), read, graded & ~read, limits=limits, why=why)]
 
     def by_cluster(self, name: str, clusters: Clusters) -> Floats:
         """Return each cluster's mean score or mean absolute difference from the grades, NaN without values."""
-        values = self.score if name == "score/mean" else np.abs(self.score - self.grade)
-        finite = np.isfinite(values)
-        tally = Tally(clusters.of_rows(self.response_case), clusters.count)
-        return divide(tally(np.where(finite, values, 0.0)), tally(finite))
+        values = self.score if name == SCORE else np.abs(self.score - self.grade)
+        return group_mean(clusters.of_rows(self.response_case), values, clusters.count)
 
-    def right(self, other: PairedVerdicts) -> tuple[Codes, Codes]:
-        """Return for each pair whether this run and the other are correct: 1, 0, or the code NONE."""
-        return self._right(), other._right()
-
-    def _right(self) -> Codes:
+    def right(self) -> Codes:
+        """Return for each pair whether the run is correct: 1, 0, or the code NONE."""
         return np.where(self.winner == NONE, NONE, self.winner == self.label).astype(np.int8)
 
-    def accuracy_lead(self, other: PairedVerdicts) -> tuple[Statistic, tuple[int, int]]:
+    def lead(self, other: PairedVerdicts, clusters: Clusters) -> Lead:
+        """Return the lead of this run over another in correct pairs, over labeled pairs read by both."""
+        one, two = self.right(), other.right()
+        read = (self.label != NONE) & (one != NONE) & (two != NONE)
+        return Lead.of(one, two, read, Tally(self.case, self.cases), clusters)
+
+    def accuracy_lead(self, other: PairedVerdicts, clusters: Clusters) -> tuple[Statistic, tuple[int, int]]:
         """Return the difference in accuracy over labeled pairs read by both, and how many only one run has correct.
 
         The bounds assume that every missing verdict is wrong here and correct there, and the reverse.
         """
-        one, two = self.right(other)
-        labeled = self.label != NONE
-        read = labeled & (one != NONE) & (two != NONE)
-        tally = Tally(self.case, self.cases)
-        columns = np.stack([tally(np.where(read, one.astype(float) - two, 0.0)), tally(read)], axis=1)
-        statistic = Statistic(
-            "agreement/accuracy",
-            columns,
-            _ratio,
-            n=int(read.sum()),
-            missing=int((labeled & ~read).sum()),
-            worst=_worst(one[labeled], two[labeled]),
-            limits=(-1.0, 1.0),
-            why="no labeled pair has a verdict in both",
+        labeled, lead = self.label != NONE, self.lead(other, clusters)
+        one, two = self.right()[labeled], other.right()[labeled]
+        low, high = (
+            float((np.where(one == NONE, end, one) - np.where(two == NONE, 1 - end, two)).mean()) for end in (0, 1)
         )
-        return statistic, (int((read & (one > two)).sum()), int((read & (one < two)).sum()))
+        why, unread = "no labeled pair has a verdict in both", labeled & ~lead.read
+        return lead.mean(ACCURACY, unread=unread, worst=(low, high), limits=(-1.0, 1.0), why=why), lead.only
 
     @property
     def scored(self) -> bool:
         """Whether responses have scores in units of the judge's scale."""
         return bool(np.isfinite(self.score).any())
-
-    def lead_by_cluster(self, other: PairedVerdicts, clusters: Clusters) -> Ints:
-        """Return for each cluster the labeled pairs that only this run has correct minus those of the other run."""
-        one, two = self.right(other)
-        read = (self.label != NONE) & (one != NONE) & (two != NONE)
-        leads = np.where(read, one.astype(np.int64) - two, 0)
-        return np.bincount(clusters.of_rows(self.case), weights=leads, minlength=clusters.count).astype(np.int64)
-
-
-def _ratio(totals: Floats) -> Floats:
-    return divide(totals[:, 0], totals[:, 1])
-
-
-def _worst(one: Codes, two: Codes) -> Bounds:
-    n = len(one)
-    hits = [float((side == 1).sum()) for side in (one, two)]
-    open_ = [float((side == NONE).sum()) for side in (one, two)]
-    return (hits[0] - hits[1] - open_[1]) / n, (hits[0] + open_[0] - hits[1]) / n
-
-
-ACCURACY, SCORE, ERROR = "agreement/accuracy", "score/mean", "agreement/error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +365,7 @@ def _difference(name: str, one: _Measured, two: _Measured, scoring: ScoringConfi
     """Return a difference with its interval; for accuracy over the units that both runs read."""
     only: tuple[int | None, int | None] = (None, None)
     if name == ACCURACY:
-        statistic, only = one.paired.accuracy_lead(two.paired)
+        statistic, only = one.paired.accuracy_lead(two.paired, one.clusters)
         draws = resample([statistic], scoring, one.clusters)[0]
         metric = as_metric(statistic, statistic.observed(), draws, scoring, one.clusters)
     else:
@@ -410,18 +380,15 @@ def _difference(name: str, one: _Measured, two: _Measured, scoring: ScoringConfi
 def _plain(name: str, one: _Measured, two: _Measured, draws: Floats, scoring: ScoringConfig) -> Metric:
     first, second = one.metrics[name], two.metrics[name]
     value, count = (first.value or 0.0) - (second.value or 0.0), min(one.covered[name], two.covered[name])
-    # The difference of values only: each run's metric covers the units that it read.
-    none, every = np.zeros((count, 0)), np.ones(count, dtype=bool)
     (low, high), (other_low, other_high) = one.possible[name], two.possible[name]
     limits = (
         None if low is None or other_high is None else low - other_high,
         None if high is None or other_low is None else high - other_low,
     )
-    lone = Statistic(
-        name, none, lambda totals: np.full(len(totals), value), min(first.n, second.n), covered=every, limits=limits
-    )
-    missing = max(first.missing, second.missing)
-    return replace(as_metric(lone, value, draws, scoring, Clusters.each(count)), missing=missing)
+    # The difference of values only: each run's metric covers the units that it read.
+    every, each = np.ones(count, dtype=bool), Clusters.each(count)
+    n, missing = min(first.n, second.n), max(first.missing, second.missing)
+    return metric_of_draws(name, value, draws, every, scoring, each, n=n, missing=missing, limits=limits)
 
 
 def _tested(difference: Difference, one: _Measured, two: _Measured) -> Difference:
@@ -429,7 +396,7 @@ def _tested(difference: Difference, one: _Measured, two: _Measured) -> Differenc
     if not difference.metric.n:
         return replace(difference, test=difference.metric.note)
     if name == ACCURACY:
-        p, test = tests.mcnemar(one.paired.lead_by_cluster(two.paired, one.clusters))
+        p, test = one.paired.lead(two.paired, one.clusters).test()
     elif name in (SCORE, ERROR) and one.paired.scored and two.paired.scored:
         p, test = tests.wilcoxon(one.paired.by_cluster(name, one.clusters) - two.paired.by_cluster(name, one.clusters))
     else:
@@ -483,7 +450,7 @@ def _between(one: _Measured, two: _Measured, scoring: ScoringConfig) -> list[Dif
         table.statistic("between/kappa", kappa if vary else undefined, reach=None, why=why),
     ]
     if one.implied != two.implied:
-        statistics += contradiction_statistics(first, second, case, len(one.entry.cases))[:1]
+        statistics += contradiction_statistics(first, second, tally)[:1]
     statistics += _halo(one.entry, two.entry)
     found = measure(statistics, scoring, one.clusters)
     return [Difference(one.entry.name, two.entry.name, metric) for metric in found.values()]

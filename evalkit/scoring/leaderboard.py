@@ -16,9 +16,9 @@ from evalkit.scoring.columns import NONE
 from evalkit.scoring.metrics.agreement import contradictions
 from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats import confusion
-from evalkit.scoring.stats import paired_tests as tests
-from evalkit.scoring.stats.arrays import Codes, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, as_metric, measure, resample
+from evalkit.scoring.stats import paired as tests
+from evalkit.scoring.stats.arrays import round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, metric_of_draws, resample
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric, Verdict
 
@@ -409,41 +409,35 @@ class _Counts:
     """Jobs compared by the number of correct pairs among those that both read."""
 
     def __init__(self, group: Sequence[Contender], by: str, scoring: ScoringConfig) -> None:
-        units = {(v.case_id, v.unit): None for one in group for v in one.verdicts if len(v.unit) == 2}
-        places = {unit: place for place, unit in enumerate(units)}
-        numbers, clusters = _numbered(group, [case for case, _ in units])
-        self._scoring, self._clusters = scoring, clusters.count
-        self._cluster = clusters.of_rows(np.array([numbers[name] for name, _ in units], dtype=np.int64))
-        self._hits = np.full((len(group), len(units)), NONE, dtype=np.int8)
-        for row, one in zip(self._hits, group, strict=True):
-            for verdict in one.verdicts:
-                if len(verdict.unit) == 2:
-                    row[places[verdict.case_id, verdict.unit]] = _hit(verdict, by)
+        self._scoring = scoring
+        self._runs = tests.align(
+            [one.verdicts for one in group], lambda verdict: _hit(verdict, by), _clusters(group), missing=NONE
+        )
+
+    def _lead(self, one: int, two: int) -> tests.Lead:
+        first, second = self._runs.codes[one], self._runs.codes[two]
+        read = (first != NONE) & (second != NONE)
+        return tests.Lead.of(first, second, read, self._runs.tally, self._runs.clusters)
 
     def test(self, one: int, two: int) -> tuple[float | None, str]:
         """Return McNemar's test."""
-        return tests.mcnemar(_lead(self._hits[one], self._hits[two], self._cluster, self._clusters))
+        return self._lead(one, two).test()
 
     def difference(self, one: int, two: int, confidence: float) -> Metric:
         """Return the difference with Tango's interval, as wide as resampling needs if clusters hold several pairs."""
-        first, second = self._hits[one], self._hits[two]
-        used = (first != NONE) & (second != NONE)
-        size = np.bincount(self._cluster[used], minlength=self._clusters)
-        n, clusters = int(used.sum()), int(np.count_nonzero(size))
+        lead, clusters = self._lead(one, two), self._runs.clusters
+        size = clusters.sums(self._runs.tally(lead.read))
+        n, read = lead.n, int(np.count_nonzero(size))
         if not n:
             return Metric(BEHIND, None, note="no pair was read in both")
-        lead = _lead(first, second, self._cluster, self._clusters)
-        share = clusters / n  # a cluster counts once, however many pairs it has
-        only = [float((used & (a > b)).sum()) * share for a, b in ((first, second), (second, first))]
-        low, high = tests.tango(only[0], only[1], clusters, confidence)
+        share = read / n  # a cluster counts once, however many pairs it has
+        low, high = tests.tango(lead.only[0] * share, lead.only[1] * share, read, confidence)
         if size.max() > 1:
-            columns = np.stack([lead, size], axis=1).astype(np.float64)
-            pooled = Statistic(BEHIND, columns, lambda totals: divide(totals[:, 0], totals[:, 1]), n)
             scoring = self._scoring.model_copy(update={"confidence": confidence})
-            resampled = measure([pooled], scoring, Clusters.each(self._clusters))[BEHIND]
+            resampled = measure([lead.mean(BEHIND)], scoring, clusters)[BEHIND]
             if resampled.low is not None and resampled.high is not None:
                 low, high = min(low, resampled.low), max(high, resampled.high)
-        return Metric(BEHIND, round_metric(lead.sum() / n), round_metric(low), round_metric(high), n)
+        return Metric(BEHIND, round_metric(lead.value.sum() / n), round_metric(low), round_metric(high), n)
 
 
 def _hit(verdict: Verdict, by: str) -> int:
@@ -453,17 +447,8 @@ def _hit(verdict: Verdict, by: str) -> int:
     return NONE if verdict.winner is None or verdict.label is None else int(verdict.winner == verdict.label)
 
 
-def _numbered(group: Sequence[Contender], names: Sequence[str]) -> tuple[dict[str, int], Clusters]:
-    """Return the index of each case, in order of appearance, and the clusters of these cases."""
-    numbers = {case: number for number, case in enumerate(dict.fromkeys(names))}
-    known = {case: number for one in group for case, number in one.cluster.items()}
-    return numbers, Clusters.by_key([known.get(case, -1) + 1 for case in numbers], "cluster")
-
-
-def _lead(one: Codes, two: Codes, cluster: Ints, clusters: int) -> Ints:
-    used = (one != NONE) & (two != NONE)
-    lead = np.where(used, one.astype(np.int64) - two, 0)
-    return np.bincount(cluster, weights=lead, minlength=clusters).astype(np.int64)
+def _clusters(group: Sequence[Contender]) -> dict[str, int]:
+    return {case: number for one in group for case, number in one.cluster.items()}
 
 
 class _Coefficients:
@@ -476,7 +461,7 @@ class _Coefficients:
         statistic: Callable[[Contender, Mapping[str, int]], Statistic],
         scoring: ScoringConfig,
     ) -> None:
-        numbers, clusters = _numbered(group, [v.case_id for one in group for v in one.verdicts])
+        numbers, clusters = tests.number_cases((v.case_id for one in group for v in one.verdicts), _clusters(group))
         self._scoring = scoring
         self._values, self._clusters = [_value(one, by) or 0.0 for one in group], clusters.count
         self._draws = [resample([statistic(one, numbers)], scoring, clusters)[0] for one in group]
@@ -488,11 +473,9 @@ class _Coefficients:
     def difference(self, one: int, two: int, confidence: float) -> Metric:
         """Return the difference with its expanded percentile interval."""
         value, resampled = self._values[one] - self._values[two], self._draws[one] - self._draws[two]
-        every = np.ones(self._clusters, dtype=bool)
-        none, n = np.zeros((self._clusters, 0)), self._clusters
-        lone = Statistic(BEHIND, none, lambda _: np.full(1, value), n, covered=every, limits=(-2.0, 2.0))
-        scoring = self._scoring.model_copy(update={"confidence": confidence})
-        return as_metric(lone, value, resampled, scoring, Clusters.each(self._clusters))
+        scoring, count = self._scoring.model_copy(update={"confidence": confidence}), self._clusters
+        every, each = np.ones(count, dtype=bool), Clusters.each(count)
+        return metric_of_draws(BEHIND, value, resampled, every, scoring, each, n=count, limits=(-2.0, 2.0))
 
 
 def _spearman(one: Contender, numbers: Mapping[str, int]) -> Statistic:

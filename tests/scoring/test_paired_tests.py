@@ -15,7 +15,11 @@ from statsmodels.stats.contingency_tables import mcnemar as reference
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import NormalIndPower
 
-from evalkit.scoring.stats.paired_tests import (
+from evalkit.scoring.stats.bootstrap import Tally
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.paired import (
+    Lead,
+    align,
     by_resampling,
     holm,
     letters,
@@ -24,6 +28,7 @@ from evalkit.scoring.stats.paired_tests import (
     smallest_detectable,
     wilcoxon,
 )
+from evalkit.types import Verdict
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,6 +41,40 @@ def _little_to_collect() -> Iterator[None]:
 
 def lead(only_first, only_second, neither=3):
     return np.array([1] * only_first + [-1] * only_second + [0] * neither)
+
+
+SECOND = [("z", (0, 1), "B"), ("y", (0, 1), "A"), ("y", (0, 2), "B"), ("x", (0, 1), "B")]
+
+
+def verdict(case, *unit, winner=None):
+    return Verdict(case, unit, winner, None, reason="judged")
+
+
+def test_runs_are_aligned_by_case_and_responses():
+    """A pair that one run lacks is missing there, or left out; responses alone are ignored."""
+    wins = {"A": 1, "B": -1, None: -2}
+    first = [verdict("x", 0), verdict("x", 0, 1, winner="A"), verdict("y", 0, 1)]
+    second = [verdict(case, *unit, winner=winner) for case, unit, winner in SECOND]
+    cluster = {"x": 7, "z": 7}
+    runs = align((first, second), lambda one: wins[one.winner], cluster, missing=-2)
+    assert runs.units == [("x", (0, 1)), ("y", (0, 1)), ("z", (0, 1)), ("y", (0, 2))]
+    assert runs.codes.tolist() == [[1, -2, -2, -2], [-1, 1, -1, -1]]
+    assert runs.tally.case.tolist() == [0, 1, 2, 1]
+    assert runs.clusters.number is not None
+    assert runs.clusters.number.tolist() == [0, 1, 0]
+    both = align((first, second), lambda one: wins[one.winner], cluster, missing=-2, shared=True)
+    assert both.units == [("x", (0, 1)), ("y", (0, 1))]
+    assert both.codes.tolist() == [[1, -2], [-1, 1]]
+    assert both.tally.case.tolist() == [0, 1]
+
+
+def test_a_lead_counts_units_that_both_runs_read():
+    first, second = (np.array(codes, dtype=np.int8) for codes in ([1, 1, 0, 1, 1], [0, 0, 1, 1, -2]))
+    clusters = Clusters.by_key([1, 1, 2], "cluster")
+    ahead = Lead.of(first, second, second >= 0, Tally(np.array([0, 1, 2, 2, 2]), 3), clusters)
+    assert (ahead.n, ahead.only) == (4, (2, 1))
+    assert ahead.mean("lead").observed() == 0.25
+    assert ahead.test() == mcnemar(np.array([2, -1]))
 
 
 @given(st.integers(0, 60), st.integers(0, 60))

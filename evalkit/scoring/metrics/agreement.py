@@ -15,7 +15,6 @@ from evalkit.scoring.metrics.rates import reason_rate
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, weighted_sum
 from evalkit.scoring.stats.bounded_intervals import mixed
-from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.confusion import (
     Confusion,
     Unread,
@@ -26,6 +25,7 @@ from evalkit.scoring.stats.confusion import (
     most_even,
     weighted_kappa,
 )
+from evalkit.scoring.stats.paired import align
 from evalkit.types import Metric, Unit, Verdict
 
 CLASSES = (A, TIE, B)
@@ -204,19 +204,14 @@ def contradictions(
         scoring: the confidence and the number of resamples.
         cluster: the cluster of each case by its id; other cases are their own cluster.
     """
-    others = {(verdict.case_id, verdict.unit): verdict for verdict in pairwise}
-    shared = [v for v in pointwise if len(v.unit) == 2 and (v.case_id, v.unit) in others]
-    places = {name: place for place, name in enumerate(dict.fromkeys(verdict.case_id for verdict in shared))}
-    case = np.array([places[verdict.case_id] for verdict in shared], dtype=np.int64)
-    by_score = np.array([CODES[verdict.winner] for verdict in shared], dtype=np.int8)
-    by_comparison = np.array([CODES[others[v.case_id, v.unit].winner] for v in shared], dtype=np.int8)
-    clusters = Clusters.by_key([cluster.get(name, -1) + 1 for name in places], "cluster")
-    found = measure(contradiction_statistics(by_score, by_comparison, case, len(places)), scoring, clusters)
+    runs = align((pointwise, pairwise), lambda verdict: CODES[verdict.winner], cluster, missing=NONE, shared=True)
+    by_score, by_comparison = runs.codes
+    metrics = measure(contradiction_statistics(by_score, by_comparison, runs.tally), scoring, runs.clusters)
     opposite = np.flatnonzero((by_score * by_comparison == -1) & (by_score != NONE) & (by_comparison != NONE))
-    return found, [(shared[k].case_id, shared[k].unit) for k in opposite.tolist()]
+    return metrics, [runs.units[k] for k in opposite.tolist()]
 
 
-def contradiction_statistics(by_score: Codes, by_comparison: Codes, case: Ints, cases: int) -> list[Statistic]:
+def contradiction_statistics(by_score: Codes, by_comparison: Codes, tally: Tally) -> list[Statistic]:
     """Return `between/contradiction` and `between/difference` of the winners of the same pairs.
 
     A contradiction is a pair whose lower-scored response wins the comparison (arXiv 2509.21117), as a share of pairs
@@ -225,10 +220,8 @@ def contradiction_statistics(by_score: Codes, by_comparison: Codes, case: Ints, 
     Args:
         by_score: (pairs,) the winners by scores.
         by_comparison: (pairs,) the winners by comparison.
-        case: (pairs,) the case of each pair.
-        cases: the number of cases.
+        tally: the case of each pair.
     """
-    tally = Tally(case, cases)
     read = (by_score != NONE) & (by_comparison != NONE)
     decided = read & (by_score != TIE) & (by_comparison != TIE)
     # A pair missing on one side could be decided unless the other side is a tie.

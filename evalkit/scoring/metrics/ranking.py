@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from evalkit.config import ScoringConfig
 from evalkit.scoring.columns import TIE, A, B, VerdictColumns, flat, system_codes
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Bounds, Codes, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, as_metric
+from evalkit.scoring.stats.bootstrap import metric_of_draws
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.paired_tests import holm
+from evalkit.scoring.stats.paired import holm
 from evalkit.types import Case, Metric
 
 
@@ -396,19 +396,20 @@ def _system_metric(games: Games, scoring: ScoringConfig, what: str, system: int,
     played, value, draws = (games.i == system) | (games.j == system), float(values[0]), values[1:]
     # The lowest and highest Copeland score and rank; the catalog has the others.
     limits = {"copeland": (1.0 - len(games.names), len(games.names) - 1.0), "rank": (1.0, float(len(games.names)))}
-    statistic = Statistic(
+    metric = metric_of_draws(
         f"ranking/{what}/{games.names[system]}",
-        np.zeros((games.clusters.count, 0)),
-        lambda _: np.full(1, value),
+        value,
+        draws,
+        np.bincount(games.cluster[played], minlength=games.clusters.count) > 0,
+        scoring,
+        games.clusters.of_clusters(),
         n=int(played.sum()),
         missing=games.missing,
         strict=True,
-        covered=np.bincount(games.cluster[played], minlength=games.clusters.count) > 0,
         reach=partial(_rating_reach, value) if what == "rating" else None,
         limits=limits.get(what),
         why=NO_MAXIMUM if played.any() else "this system was compared with no other",
     )
-    metric = as_metric(statistic, value, draws, scoring, games.clusters.of_clusters())
     defined, tail = draws[np.isfinite(draws)], (1 - scoring.confidence) / 2
     if what not in limits or metric.value is None or not len(defined) or 1 - len(defined) / len(draws) > tail:
         return metric

@@ -450,6 +450,32 @@ def _distinct_columns(tables: Mapping[int, Table]) -> tuple[list[NDArray[Any]], 
     return kept, places
 
 
+def metric_of_draws(
+    name: str,
+    value: float,
+    draws: Floats,
+    covered: Bools,
+    scoring: ScoringConfig,
+    clusters: Clusters,
+    **attributes: Any,
+) -> Metric:
+    """Return a number that was computed and resampled elsewhere as a Metric with its interval.
+
+    Args:
+        name: the metric's name.
+        value: the observed value.
+        draws: (resamples,) its values in resamples.
+        covered: (cases,) the cases it depends on.
+        scoring: the confidence and the number of resamples.
+        clusters: the clusters that were resampled.
+        attributes: other attributes of the statistic, such as `n` and `limits`.
+    """
+    statistic = Statistic(
+        name, np.zeros((len(covered), 0)), lambda totals: np.full(len(totals), value), covered=covered, **attributes
+    )
+    return as_metric(statistic, value, draws, scoring, clusters)
+
+
 def as_metric(statistic: Statistic, value: float, draws: Floats, scoring: ScoringConfig, clusters: Clusters) -> Metric:
     """Return a statistic's observed value as a Metric, with its interval from its values in resamples.
 

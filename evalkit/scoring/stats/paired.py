@@ -1,19 +1,124 @@
-"""Tests of two runs on the same cases, and corrections for multiple tests."""
+"""Several runs on the same cases: their aligned verdicts, leads, tests, and corrections for multiple tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import erfc, sqrt
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
-from evalkit.scoring.stats.arrays import Floats, Ints
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.types import Unit, Verdict
 
 EXACT_BELOW = 25
 """Below this number of discordant pairs the exact test is used, as in statsmodels."""
 POWER = 0.8
 """Power of the minimum detectable difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedRuns:
+    """What several runs say about the same pairs.
+
+    Attributes:
+        units: the case and the responses of each pair.
+        tally: the case of each pair.
+        clusters: the clusters of the cases.
+        codes: (runs, pairs) the code of each run's verdict.
+    """
+
+    units: Sequence[tuple[str, Unit]]
+    tally: Tally
+    clusters: Clusters
+    codes: Codes
+
+
+def align(
+    runs: Sequence[Sequence[Verdict]],
+    code: Callable[[Verdict], int],
+    cluster: Mapping[str, int],
+    *,
+    missing: int,
+    shared: bool = False,
+) -> AlignedRuns:
+    """Align the verdicts of runs on pairs, in the order in which the runs first name them.
+
+    Args:
+        runs: the verdicts of each run; those on single responses are ignored.
+        code: maps a verdict to its code, 0 or more, or -1, or `missing`.
+        cluster: the cluster of each case by its id; other cases are their own cluster.
+        missing: the code of a pair without a verdict, less than -1.
+        shared: whether pairs that any run lacks are left out.
+    """
+    units = list(dict.fromkeys((v.case_id, v.unit) for run in runs for v in run if len(v.unit) == 2))
+    index, absent = {unit: number for number, unit in enumerate(units)}, missing - 1
+    codes = np.full((len(runs), len(units)), absent, dtype=np.int8)
+    for row, run in zip(codes, runs, strict=True):
+        for verdict in run:
+            if len(verdict.unit) == 2:
+                row[index[verdict.case_id, verdict.unit]] = code(verdict)
+    if shared:
+        kept = np.flatnonzero((codes != absent).all(axis=0))
+        units, codes = [units[k] for k in kept.tolist()], codes[:, kept]
+    numbers, clusters = number_cases((case for case, _ in units), cluster)
+    tally = Tally(np.array([numbers[case] for case, _ in units], dtype=np.int64), len(numbers))
+    return AlignedRuns(units, tally, clusters, np.maximum(codes, np.int8(missing)))
+
+
+def number_cases(names: Iterable[str], cluster: Mapping[str, int]) -> tuple[dict[str, int], Clusters]:
+    """Return the index of each case, in order of appearance, and the clusters of these cases.
+
+    Args:
+        names: the ids of cases, which may repeat.
+        cluster: the cluster of each case by its id; other cases are their own cluster.
+    """
+    numbers = {case: number for number, case in enumerate(dict.fromkeys(names))}
+    return numbers, Clusters.by_key([cluster.get(case, -1) + 1 for case in numbers], "cluster")
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """By how much one run is ahead of another on each unit.
+
+    Attributes:
+        value: (units,) the first run's value minus the second's, 0 for a unit that either did not read.
+        read: (units,) which units both read.
+        tally: the case of each unit.
+        clusters: the clusters of the cases.
+    """
+
+    value: Ints
+    read: Bools
+    tally: Tally
+    clusters: Clusters
+
+    @classmethod
+    def of(cls, first: Codes, second: Codes, read: Bools, tally: Tally, clusters: Clusters) -> Lead:
+        """Return the lead of a run with the values `first` over one with the values `second`."""
+        return cls(np.where(read, first.astype(np.int64) - second, 0), read, tally, clusters)
+
+    @property
+    def only(self) -> tuple[int, int]:
+        """The number of units on which the first run is ahead, and on which the second is."""
+        return int((self.value > 0).sum()), int((self.value < 0).sum())
+
+    @property
+    def n(self) -> int:
+        """The number of units that both read."""
+        return int(self.read.sum())
+
+    def mean(self, name: str, **attributes: Any) -> Statistic:
+        """Return the mean lead over the units that both read; see `Tally.mean`."""
+        return self.tally.mean(name, self.value.astype(np.float64), self.read, **attributes)
+
+    def test(self) -> tuple[float | None, str]:
+        """Return McNemar's test over clusters."""
+        return mcnemar(np.rint(self.clusters.sums(self.tally(self.value))).astype(np.int64))
 
 
 def mcnemar(leads: Ints) -> tuple[float | None, str]:
