@@ -247,7 +247,8 @@ def _with_classes(config: RunConfig, classes: Classes, brought: ImportedJudgment
                 what, where=where, remedy="choose another rubric, or import as generic with --fields class=COLUMN"
             )
         place = f"the judgment of case '{one.case_id}'"
-        judgments.append(replace(one, class_name=labels.answer_of(one.class_name, place)))
+        name = labels.answer_of(one.class_name, place)
+        judgments.append(one if name == one.class_name else replace(one, class_name=name))
     cases = []
     for case in brought.cases:
         place = f"case '{case.id}'"

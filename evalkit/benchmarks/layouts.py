@@ -145,7 +145,7 @@ def record_of(cells: Cells, place: str, unit: Unit, options: Options = Options()
         question or str(cells["id"]),
         text(cells.get("prompt")),
         answers[::-1] if swapped else answers,
-        _judgment(cells, unit, swapped, place, options),
+        judgment_of(cells, unit, place, options),
         better=label(cells.get("label")) if unit == "pair" else None,
         context=text(cells.get("context")) or None,
         reference=text(cells.get("reference")) or None,
@@ -203,7 +203,8 @@ def _is_swapped(value: Any, place: str) -> bool:
     return _SWAPPED[spelt]
 
 
-def _judgment(cells: Cells, unit: Unit, swapped: bool, place: str, options: Options) -> RecordedJudgment:
+def judgment_of(cells: Cells, unit: Unit, place: str, options: Options = Options()) -> RecordedJudgment:  # noqa: B008 - it is frozen
+    """Return the judgment of a row of cells; see `record_of`."""
     sample = number(cells.get("sample"))
     common: dict[str, Any] = {
         "text": None if cells.get("text") is None else text(cells["text"]),
@@ -217,7 +218,9 @@ def _judgment(cells: Cells, unit: Unit, swapped: bool, place: str, options: Opti
             return RecordedJudgment(judge, class_name=name, **common)
     elif unit == "pair":
         if (margin := _margin(cells, place, options)) is not None:
-            return RecordedJudgment(judge, value=-margin + 0.0 if swapped else margin, **common)
+            return RecordedJudgment(
+                judge, value=-margin + 0.0 if _is_swapped(cells.get("order"), place) else margin, **common
+            )
     else:
         scores = below("score", cells) or {"quality": cells.get("score")}
         known = {name: score for name, cell in scores.items() if (score := number(cell)) is not None}

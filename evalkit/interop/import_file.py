@@ -277,6 +277,8 @@ class _Question:
         self.records.append(record)
         for answer in record.shown:
             before = self.answers.setdefault(answer.key, answer)
+            if before == answer:
+                continue
             self.answers[answer.key] = replace(
                 before,
                 text=before.text or answer.text,
@@ -330,7 +332,10 @@ def _with_unique_keys(records: Iterable[Record], tally: Counter[str]) -> Iterato
             if any(one.key == key for one in answers):  # a system compared with itself
                 key = f"{key} again"
             keys.setdefault(answer.key, key)
-            answers.append(replace(answer, key=key))
+            answers.append(answer if key == answer.key else replace(answer, key=key))
+        if tuple(answers) == record.shown:
+            yield record
+            continue
         better = None if record.better is None else keys.get(record.better, record.better)
         labels = {person: keys.get(choice, choice) for person, choice in record.labels.items()}
         yield replace(record, shown=tuple(answers), better=better, labels=labels)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
 from evalkit.benchmarks.judgment_files import number, text
-from evalkit.benchmarks.layouts import Unit, record_of
-from evalkit.benchmarks.records import NONE, NOTHING, Options, ParsedFile, Record
+from evalkit.benchmarks.layouts import Unit, judgment_of, record_of
+from evalkit.benchmarks.records import NONE, NOTHING, ParsedFile, Record
 from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
@@ -138,6 +139,28 @@ class Table:
     warnings: tuple[str, ...]
 
 
+class _Columns:
+    """The columns of a table, in order, with the distinct values of each."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.names = list(dict.fromkeys(name for _, row in rows for name in row))
+        self._values: dict[str, Counter[str]] = {}
+
+    def values(self, name: str) -> Counter[str]:
+        """Return the normalized values of a column that are not empty, with their counts."""
+        if name not in self._values:
+            cells = (row.get(name) for _, row in self.rows)
+            texts = Counter(
+                cell if isinstance(cell, str) else normalize_label(cell) for cell in cells if cell is not None
+            )
+            values = self._values[name] = Counter()
+            for cell, count in texts.items():
+                if not _is_empty(cell):
+                    values[normalize_label(cell)] += count
+        return self._values[name]
+
+
 class AmbiguousTableError(ConfigError):
     """A table with two equally likely readings, each a list of options."""
 
@@ -167,36 +190,39 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
             if isinstance(cell, str) and len(cell) > _LONGEST_CELL:
                 what = f"column '{name[:60]}' has a cell with {len(cell):,} characters"
                 raise DatasetError(what, where=place, remedy=f"shorten it to {_LONGEST_CELL:,}")
-    columns = list(dict.fromkeys(name for _, row in rows for name in row))
-    for name in (*choices.columns.values(), *([] if _rater_column(rows, columns) else choices.judges + choices.labels)):
-        if name not in columns:
-            raise ConfigError(f"has no column '{name}'", where=where, remedy=did_you_mean(name, columns))
-    roles = _fixed_roles(rows, columns, choices)
+    columns = _Columns(rows)
+    names, rater = columns.names, _rater_column(columns)
+    for name in (*choices.columns.values(), *([] if rater else choices.judges + choices.labels)):
+        if name not in names:
+            raise ConfigError(f"has no column '{name}'", where=where, remedy=did_you_mean(name, names))
+    roles = _fixed_roles(columns, choices)
     warnings = [
         f"column '{name}' is nearly empty ({filled} of {len(rows)} cells)"
-        for name in columns
-        if (filled := sum(not _is_empty(row.get(name)) for _, row in rows)) < _NEAR_EMPTY * len(rows)
+        for name in names
+        if (filled := columns.values(name).total()) < _NEAR_EMPTY * len(rows)
     ]
-    if (rater := _rater_column(rows, columns)) and (value := _value_column(rows, columns, roles, rater)):
+    if rater and (value := _value_column(columns, roles, rater)):
         rows, raters = _widened(rows, roles, rater, value)
+        columns = _Columns(rows)
         roles = [one for one in roles if one.column not in (rater, value)]
         roles += [Role(rater, "rater", f"{len(raters)} names"), Role(value, "value", "the rater's verdict")]
         candidates = raters
     else:
         taken = {one.column for one in roles}
         named = (*choices.judges, *choices.labels)
-        candidates = [name for name in columns if name in named or (name not in taken and _is_verdict(rows, name))]
+        candidates = [name for name in names if name in named or (name not in taken and _is_verdict(columns, name))]
     judges, labels = _raters(rows, where, candidates, choices)
     roles += [
         Role(name, role, why) for role, names in (("judge", judges), ("label", labels)) for name, why in names.items()
     ]
     known = {one.column for one in roles}
-    roles += [Role(name, "metadata", "kept for slices") for name in columns if name not in known]
-    unit, convert = _kind(rows, [*judges, *labels], where, roles, choices)
-    warnings += _warnings(rows, judges, labels, roles, unit, convert)
-    records = list(_records(rows, roles, list(judges), list(labels), unit, convert))
-    position = {name: index for index, name in enumerate(columns)}
-    ordered = sorted(roles, key=lambda one: position.get(one.column, len(columns)))
+    roles += [Role(name, "metadata", "kept for slices") for name in names if name not in known]
+    unit, convert = _kind(columns, [*judges, *labels], where, roles, choices)
+    verdicts = {name: [convert(row.get(name)) for _, row in rows] for name in (*judges, *labels)}
+    warnings += _warnings(rows, verdicts, judges, labels, roles, unit)
+    records = list(_records(rows, verdicts, roles, list(judges), list(labels), unit))
+    position = {name: index for index, name in enumerate(names)}
+    ordered = sorted(roles, key=lambda one: position.get(one.column, len(names)))
     return Table(ParsedFile(records), tuple(ordered), tuple(warnings))
 
 
@@ -218,7 +244,7 @@ def _evidence(name: str, rater: Rater) -> int:
     return max((strength for strength, nouns in _STRENGTH[rater] if _matches(name, nouns)), default=0)
 
 
-def _fixed_roles(rows: Rows, columns: Sequence[str], choices: Choices) -> list[Role]:
+def _fixed_roles(columns: _Columns, choices: Choices) -> list[Role]:
     """Return the roles of columns other than verdicts."""
     roles = [Role(column, role, "set by an option") for role, column in choices.columns.items()]
     taken = {*choices.columns.values(), *choices.judges, *choices.labels}
@@ -230,7 +256,7 @@ def _fixed_roles(rows: Rows, columns: Sequence[str], choices: Choices) -> list[R
             taken.add(name)
             filled.add(role)
 
-    for name in columns:
+    for name in columns.names:
         words = _words(name)
         side = _SUFFIX.get(words[-1][-1:] if words and not words[-1].isascii() else words[-1]) if words else None
         for role in ("response", "model"):
@@ -238,7 +264,7 @@ def _fixed_roles(rows: Rows, columns: Sequence[str], choices: Choices) -> list[R
                 side
                 and name not in taken
                 and _matches(name, _NAMES[role])
-                and not _is_verdict(rows, name, classes=False)
+                and not _is_verdict(columns, name, classes=False)
             ):
                 add(name, f"{role}_{side}", "name")
     if not {"response_a", "response_b"} <= filled:
@@ -247,23 +273,21 @@ def _fixed_roles(rows: Rows, columns: Sequence[str], choices: Choices) -> list[R
             taken.discard(one.column)
             filled.discard(one.role)
     for role in ("id", "prompt", "order", "sample", "text", "reference", "response", "model"):
-        for name in columns:
+        for name in columns.names:
             if name in taken or not _matches(name, _NAMES[role]):
                 continue
-            if role == "id" and len({str(row.get(name)) for _, row in rows}) < 2:
+            if role == "id" and len(columns.values(name)) < 2:
                 continue
             rated = any(_evidence(name, rater) > 1 + (role == "model") for rater in ("judge", "label"))
-            plain = role in ("text", "model") and not _is_verdict(rows, name, classes=role != "model")
+            plain = role in ("text", "model") and not _is_verdict(columns, name, classes=role != "model")
             if role != "order" and rated and not plain:
                 continue
-            if role in ("prompt", "response", "text", "reference", "model") and _is_verdict(rows, name, classes=False):
+            if role in ("prompt", "response", "text", "reference", "model") and _is_verdict(
+                columns, name, classes=False
+            ):
                 continue
             add(name, role, "name")
     return roles
-
-
-def _distinct(rows: Rows, name: str) -> Counter[str]:
-    return Counter(normalize_label(row.get(name)) for _, row in rows if not _is_empty(row.get(name)))
 
 
 def word_of(value: str, known: Mapping[str, str]) -> str | None:
@@ -277,36 +301,40 @@ def word_of(value: str, known: Mapping[str, str]) -> str | None:
     return meanings.pop() if len(meanings) == 1 else None
 
 
-def _is_verdict(rows: Rows, name: str, *, classes: bool = True) -> bool:
+def _is_verdict(columns: _Columns, name: str, *, classes: bool = True) -> bool:
     """Return whether the values of a column can be verdicts; `classes` counts any few words too."""
-    values = _distinct(rows, name)
+    values = columns.values(name)
     if not values:
         return False
     if all(number(value) is not None for value in values):
-        ids = len(values) == len(rows) and all(value.isdigit() for value in values) and len(rows) > _MOST_CLASSES
+        ids = (
+            len(values) == len(columns.rows)
+            and all(value.isdigit() for value in values)
+            and len(columns.rows) > _MOST_CLASSES
+        )
         return not ids
     known = _POLARITY | _WINNERS
     if sum(count for value, count in values.items() if word_of(value, known)) >= 0.8 * values.total():
         return True
-    few = len(values) <= min(_MOST_CLASSES, max(2, len(rows) // 2)) and max(map(len, values)) <= _LONGEST_WORD
+    few = len(values) <= min(_MOST_CLASSES, max(2, len(columns.rows) // 2)) and max(map(len, values)) <= _LONGEST_WORD
     return classes and few and any(_evidence(name, rater) for rater in ("judge", "label"))
 
 
-def _rater_column(rows: Rows, columns: Sequence[str]) -> str | None:
+def _rater_column(columns: _Columns) -> str | None:
     """Return the column of a long table that names who gave the verdict."""
-    for name in columns:
-        values = _distinct(rows, name)
+    for name in columns.names:
+        values = columns.values(name)
         words = all(number(value) is None and not word_of(value, _POLARITY | _WINNERS) for value in values)
-        if _matches(name, _NAMES["rater"]) and words and 2 <= len(values) <= len(rows) // 2:
+        if _matches(name, _NAMES["rater"]) and words and 2 <= len(values) <= len(columns.rows) // 2:
             return name
     return None
 
 
-def _value_column(rows: Rows, columns: Sequence[str], roles: Sequence[Role], rater: str) -> str | None:
+def _value_column(columns: _Columns, roles: Sequence[Role], rater: str) -> str | None:
     taken = {rater, *(one.column for one in roles)}
-    values = [name for name in columns if name not in taken and _is_verdict(rows, name)]
+    values = [name for name in columns.names if name not in taken and _is_verdict(columns, name)]
     ids = [one.column for one in roles if one.role == "id"]
-    return values[0] if len(values) == 1 and ids and len(_distinct(rows, ids[0])) < len(rows) else None
+    return values[0] if len(values) == 1 and ids and len(columns.values(ids[0])) < len(columns.rows) else None
 
 
 def _widened(rows: Rows, roles: Sequence[Role], rater: str, value: str) -> tuple[Rows, list[str]]:
@@ -362,33 +390,34 @@ def _options(columns: Sequence[str], label: str) -> list[str]:
     return [*judges, "--label", label]
 
 
-@dataclass(frozen=True, slots=True)
-class _Convert:
-    """The reading of a verdict's cell: its meaning, or `None` if it is empty."""
+def _converter(meanings: Mapping[str, str], unit: Unit) -> Callable[[Any], Any]:
+    """Return the reading of a verdict's cell: its meaning, or `None` if it is empty."""
 
-    meanings: Mapping[str, str]
-    unit: Unit
+    @cache
+    def read(word: str) -> Any:
+        known = word_of(word, meanings) if meanings else None
+        return None if known == NONE else known or (number(word) if unit == "response" else word)
 
-    def __call__(self, cell: Any) -> Any:
-        if _is_empty(cell):
-            return None
-        word = normalize_label(cell)
-        known = word_of(word, self.meanings) if self.meanings else None
-        if known == NONE:
-            return None
-        return known or (number(word) if self.unit == "response" else word)
+    @cache
+    def read_text(cell: str) -> Any:
+        return None if _is_empty(cell) else read(normalize_label(cell))
+
+    def convert(cell: Any) -> Any:
+        return None if cell is None else read_text(cell) if isinstance(cell, str) else read(normalize_label(cell))
+
+    return convert
 
 
 def _kind(
-    rows: Rows, columns: Sequence[str], where: str, roles: Sequence[Role], choices: Choices
-) -> tuple[Unit, _Convert]:
+    columns: _Columns, raters: Sequence[str], where: str, roles: Sequence[Role], choices: Choices
+) -> tuple[Unit, Callable[[Any], Any]]:
     """Return what is judged, and the reading of its verdicts.
 
     Raises:
         DatasetError: If some words are no verdicts.
     """
     mapped = {word.casefold(): meaning for word, meaning in choices.words.items()}
-    counts = {name: _distinct(rows, name) for name in columns}
+    counts = {name: columns.values(name) for name in raters}
     values = Counter[str]()
     for counter in counts.values():
         values += counter
@@ -396,7 +425,7 @@ def _kind(
     systems: dict[str, str] = {}
     for side in "ab":
         if column := by_role.get(f"model_{side}") or by_role.get(f"response_{side}"):
-            names = _distinct(rows, column) if f"model_{side}" in by_role else {column: 1}
+            names = columns.values(column) if f"model_{side}" in by_role else {column: 1}
             systems |= {name.casefold(): side.upper() for name in names} if len(names) == 1 else {}
     readings: tuple[tuple[Unit, Mapping[str, str]], ...] = (
         ("class", _POLARITY | mapped),
@@ -409,18 +438,18 @@ def _kind(
         if read == values.total():
             same = len({frozenset(value.casefold() for value in counter) for counter in counts.values()}) == 1
             plain = unit == "class" and same and all(value.casefold() in known for value in values) and not mapped
-            return unit, _Convert({value.casefold(): value for value in values} if plain else known, unit)
+            return unit, _converter({value.casefold(): value for value in values} if plain else known, unit)
     numeric = [value for value in values if number(value) is not None]
     if len(numeric) == len(values):
-        return "response", _Convert({}, "response")
+        return "response", _converter({}, "response")
     seen: dict[str, int] = {}
     for counter in counts.values():
         for value in {value.casefold() for value in counter}:
             seen[value] = seen.get(value, 0) + 1
-    shared = len(columns) == 1 or any(count > 1 for count in seen.values())
+    shared = len(raters) == 1 or any(count > 1 for count in seen.values())
     few_read = max(share[0] for share in shares) < 0.5 * values.total()
     if not numeric and shared and few_read and len(seen) <= _MOST_CLASSES:
-        return "class", _Convert({value.casefold(): value for value in values} | mapped, "class")
+        return "class", _converter({value.casefold(): value for value in values} | mapped, "class")
     read, unit, known = max(shares, key=lambda share: share[0])
     unknown = Counter({value: count for value, count in values.items() if not word_of(value, known)})
     listed = ", ".join(f"'{value[:40]}' ({count})" for value, count in unknown.most_common(6))
@@ -431,13 +460,12 @@ def _kind(
 
 def _warnings(
     rows: Rows,
+    verdicts: Mapping[str, Sequence[Any]],
     judges: Mapping[str, str],
     labels: Mapping[str, str],
     roles: Sequence[Role],
     unit: Unit,
-    convert: _Convert,
 ) -> Iterator[str]:
-    verdicts = {name: [convert(row.get(name)) for _, row in rows] for name in (*judges, *labels)}
     for label in labels:
         for judge in judges:
             if verdicts[judge] == verdicts[label]:
@@ -456,7 +484,12 @@ def _warnings(
 
 
 def _records(
-    rows: Rows, roles: Sequence[Role], judges: Sequence[str], labels: Sequence[str], unit: Unit, convert: _Convert
+    rows: Rows,
+    verdicts: Mapping[str, Sequence[Any]],
+    roles: Sequence[Role],
+    judges: Sequence[str],
+    labels: Sequence[str],
+    unit: Unit,
 ) -> Iterator[Record]:
     """Yield a record for each judge's verdict."""
     plain = {one.role: one.column for one in roles if one.role not in ("judge", "label", "metadata", "rater", "value")}
@@ -481,9 +514,15 @@ def _records(
             )
         cells["metadata"] = {name: row[name] for name in metadata if not _is_empty(row.get(name))}
         for name in labels:
-            cells["label" if len(labels) == 1 else f"label.{name}"] = convert(row.get(name))
+            cells["label" if len(labels) == 1 else f"label.{name}"] = verdicts[name][index]
+        record: Record | None = None
         for name in judges:
-            if name in row:
-                named = "judge" if name in ("winner", "score", "class") else name
-                record = record_of({**cells, "judge": named, verdict: convert(row[name])}, place, unit, Options())
-                yield replace(record, metadata=cells["metadata"])
+            if name not in row:
+                continue
+            cells["judge"] = "judge" if name in ("winner", "score", "class") else name
+            cells[verdict] = verdicts[name][index]
+            if record is None:
+                record = record_of(cells, place, unit)
+            else:
+                record = replace(record, said=judgment_of(cells, unit, place))
+            yield record

@@ -34,12 +34,12 @@ CHEAPER = 0.95
 
 
 class _Paired(Protocol):
-    """Jobs of one dataset, by index, compared cluster by cluster."""
+    """Jobs of one dataset, by name, compared cluster by cluster."""
 
-    def test(self, one: int, two: int) -> tuple[float | None, str]:
+    def test(self, one: str, two: str) -> tuple[float | None, str]:
         """Return the p-value of the hypothesis that two jobs do not differ, and the name of the test."""
 
-    def difference(self, one: int, two: int, confidence: float) -> Metric:
+    def difference(self, one: str, two: str, confidence: float) -> Metric:
         """Return the first job's value less the second's over the units that both read, with its interval."""
 
 
@@ -235,14 +235,18 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
     by = _ranked_by(contenders)
     columns = tuple(name for name in LEADERBOARD_COLUMNS if any(_value(one, name) is not None for one in contenders))
     groups = {name: [one for one in contenders if one.dataset == name] for name in _unique(contenders)}
-    found = [contrast for group in groups.values() for contrast in _contrasts(group, by, scoring)]
+    known = {name: [one for one in group if _value(one, by) is not None] for name, group in groups.items()}
+    paired = {name: _paired(ranked, by, scoring) for name, ranked in known.items()}
+    found = [contrast for name, ranked in known.items() for contrast in _contrasts(ranked, by, paired[name])]
     adjusted = tests.holm([contrast.p for contrast in found])
     contrasts = tuple(
         Contrast(c.first, c.second, c.difference, c.test, c.p, p) for c, p in zip(found, adjusted, strict=True)
     )
     alpha = 1 - scoring.confidence
     differ = {frozenset((c.first, c.second)) for c in contrasts if c.p_holm is not None and c.p_holm <= alpha}
-    rows = [row for group in groups.values() for row in _standings(group, by, columns, differ, scoring)]
+    rows = [
+        row for name, group in groups.items() for row in _standings(group, by, columns, differ, paired[name], scoring)
+    ]
     return Leaderboard(by, columns, scoring.confidence, tuple(rows), contrasts, scoring.margin, found_against)
 
 
@@ -289,6 +293,7 @@ def _standings(
     by: str | None,
     columns: Sequence[str],
     differ: set[frozenset[str]],
+    paired: _Paired | None,
     scoring: ScoringConfig,
 ) -> list[Standing]:
     known = [one for one in group if _value(one, by) is not None]
@@ -308,26 +313,27 @@ def _standings(
         )
         for one in [*ordered, *rest]
     ]
-    return _with_intervals(found, ordered, by, differ, scoring)
+    ranked = _with_intervals(found[: len(ordered)], by, differ, paired, scoring)
+    return [*ranked, *found[len(ordered) :]]
 
 
 def _with_intervals(
-    rows: Sequence[Standing],
-    ordered: Sequence[Contender],
+    ranked: Sequence[Standing],
     by: str | None,
     differ: set[frozenset[str]],
+    paired: _Paired | None,
     scoring: ScoringConfig,
 ) -> list[Standing]:
     """Return the rows with the intervals of ranks, the differences from the best, and the Pareto front."""
-    ranked, rest = rows[: len(ordered)], rows[len(ordered) :]
-    paired = _paired(ordered, by, scoring) if by is not None and len(ordered) > 1 else None
-    alpha = (1 - scoring.confidence) / max(1, len(ordered) - 1)
+    alpha = (1 - scoring.confidence) / max(1, len(ranked) - 1)
     top = next((place for place, row in enumerate(ranked) if row.decision.trusted), 0)
     found = []
     for place, row in enumerate(ranked):
         different = [other for other, rival in enumerate(ranked) if frozenset((row.job, rival.job)) in differ]
         better = sum(other < place for other in different)
-        behind = paired.difference(place, top, 1 - alpha) if place != top and paired is not None else None
+        behind = None
+        if place != top and paired is not None:
+            behind = paired.difference(row.job, ranked[top].job, 1 - alpha)
         found.append(
             replace(
                 row,
@@ -338,7 +344,7 @@ def _with_intervals(
             )
         )
     fronts = [_on_front(place, found, by, differ, paired, scoring) for place in range(len(found))]
-    return [*(replace(row, pareto=pareto) for row, pareto in zip(found, fronts, strict=True)), *rest]
+    return [replace(row, pareto=pareto) for row, pareto in zip(found, fronts, strict=True)]
 
 
 def _within(difference: Metric, margin: float) -> bool:
@@ -381,26 +387,26 @@ def _on_front(
         if better and price.value <= cost.value * (1 + 1e-9):
             return False
         as_good = rival.rank <= row.rank and clearly_cheaper(price, cost) and paired is not None
-        if as_good and paired and _within(paired.difference(other, place, scoring.confidence), scoring.margin):
+        if as_good and paired and _within(paired.difference(rival.job, row.job, scoring.confidence), scoring.margin):
             return False
     return True
 
 
-def _contrasts(group: Sequence[Contender], by: str | None, scoring: ScoringConfig) -> list[Contrast]:
-    known = [one for one in group if _value(one, by) is not None]
-    if by is None or len(known) < 2:
+def _contrasts(known: Sequence[Contender], by: str | None, paired: _Paired | None) -> list[Contrast]:
+    if paired is None:
         return []
-    paired = _paired(known, by, scoring)
     found = []
-    for one, two in combinations(range(len(known)), 2):
-        first, second = known[one], known[two]
-        p, name = paired.test(one, two)
+    for first, second in combinations(known, 2):
+        p, name = paired.test(first.job, second.job)
         difference = round_metric((_value(first, by) or 0.0) - (_value(second, by) or 0.0))
         found.append(Contrast(first.job, second.job, difference or 0.0, name, None if p is None else float(p)))
     return found
 
 
-def _paired(group: Sequence[Contender], by: str, scoring: ScoringConfig) -> _Paired:
+def _paired(group: Sequence[Contender], by: str | None, scoring: ScoringConfig) -> _Paired | None:
+    """Return the jobs compared pair by pair; `None` if there are fewer than two."""
+    if by is None or len(group) < 2:
+        return None
     statistic = {SPEARMAN: _spearman, KAPPA: _kappa}.get(by)
     return _Counts(group, by, scoring) if statistic is None else _Coefficients(group, by, statistic, scoring)
 
@@ -410,20 +416,21 @@ class _Counts:
 
     def __init__(self, group: Sequence[Contender], by: str, scoring: ScoringConfig) -> None:
         self._scoring = scoring
+        self._at = {one.job: place for place, one in enumerate(group)}
         self._runs = tests.align(
             [one.verdicts for one in group], lambda verdict: _hit(verdict, by), _clusters(group), missing=NONE
         )
 
-    def _lead(self, one: int, two: int) -> tests.Lead:
-        first, second = self._runs.codes[one], self._runs.codes[two]
+    def _lead(self, one: str, two: str) -> tests.Lead:
+        first, second = self._runs.codes[self._at[one]], self._runs.codes[self._at[two]]
         read = (first != NONE) & (second != NONE)
         return tests.Lead.of(first, second, read, self._runs.tally, self._runs.clusters)
 
-    def test(self, one: int, two: int) -> tuple[float | None, str]:
+    def test(self, one: str, two: str) -> tuple[float | None, str]:
         """Return McNemar's test."""
         return self._lead(one, two).test()
 
-    def difference(self, one: int, two: int, confidence: float) -> Metric:
+    def difference(self, one: str, two: str, confidence: float) -> Metric:
         """Return the difference with Tango's interval, as wide as resampling needs if clusters hold several pairs."""
         lead, clusters = self._lead(one, two), self._runs.clusters
         size = clusters.sums(self._runs.tally(lead.read))
@@ -461,16 +468,17 @@ class _Coefficients:
         statistic: Callable[[Contender, Mapping[str, int]], Statistic],
         scoring: ScoringConfig,
     ) -> None:
+        group = [replace(one, verdicts=list(one.verdicts)) for one in group]  # objects made when they are accessed
         numbers, clusters = tests.number_cases((v.case_id for one in group for v in one.verdicts), _clusters(group))
-        self._scoring = scoring
-        self._values, self._clusters = [_value(one, by) or 0.0 for one in group], clusters.count
-        self._draws = [resample([statistic(one, numbers)], scoring, clusters)[0] for one in group]
+        self._scoring, self._clusters = scoring, clusters.count
+        self._values = {one.job: _value(one, by) or 0.0 for one in group}
+        self._draws = {one.job: resample([statistic(one, numbers)], scoring, clusters)[0] for one in group}
 
-    def test(self, one: int, two: int) -> tuple[float | None, str]:
+    def test(self, one: str, two: str) -> tuple[float | None, str]:
         """Return the bootstrap's test."""
         return tests.by_resampling(self._draws[one] - self._draws[two], self._clusters)
 
-    def difference(self, one: int, two: int, confidence: float) -> Metric:
+    def difference(self, one: str, two: str, confidence: float) -> Metric:
         """Return the difference with its expanded percentile interval."""
         value, resampled = self._values[one] - self._values[two], self._draws[one] - self._draws[two]
         scoring, count = self._scoring.model_copy(update={"confidence": confidence}), self._clusters
@@ -494,8 +502,8 @@ def _kappa(one: Contender, numbers: Mapping[str, int]) -> Statistic:
         for v in one.verdicts
         if v.class_name is not None and isinstance(v.label, str)
     ]
-    names = sorted({name for _, *both in labeled for name in both})
+    names = {name: code for code, name in enumerate(sorted({name for _, *both in labeled for name in both}))}
     tally = Tally(np.array([numbers[case] for case, *_ in labeled], dtype=np.int64), len(numbers))
-    codes = np.array([[names.index(label), names.index(given)] for _, label, given in labeled])
+    codes = np.array([[names[label], names[given]] for _, label, given in labeled])
     cells = [tally((codes == cell).all(axis=1)) for cell in product(range(len(names)), repeat=2)]
     return Statistic(KAPPA, np.stack(cells, axis=1), confusion.kappa, len(labeled))
