@@ -51,9 +51,14 @@ class _BoundedHeap(Generic[T]):
         self._limit, self._left = size // 4, size
         self._heap: list[tuple[tuple[float, int, int], int, T]] = []
 
+    def takes(self, rank: Rank, size: int) -> bool:
+        """Return whether an item would be kept: it fits, or an item with a worse rank would be removed."""
+        worst_first = (-rank[0], -rank[1], -rank[2])
+        return size <= self._limit and (size <= self._left or (bool(self._heap) and worst_first > self._heap[0][0]))
+
     def offer(self, rank: Rank, size: int, item: T) -> None:
-        """Add an item, and remove items with the worst ranks until all fit."""
-        if size > self._limit:
+        """Add an item if it is taken, and remove items with the worst ranks until all fit."""
+        if not self.takes(rank, size):
             return
         worst_first = (-rank[0], -rank[1], -rank[2])
         heapq.heappush(self._heap, (worst_first, size, item))
@@ -119,8 +124,10 @@ class PageBudget:
         """Add a case."""
         found, place = flags(verdicts, judgments), self._counts["all"]
         self._counts.update(["all", *found])
-        short = _encode(_cut(case_row(case, verdicts), SHORT) | {"flags": found, "short": True})
-        self._short.offer((not found, 0, place), _size(short) + 1, (place, short))
+        rank, texts = (not found, 0, place), (case.prompt, *(one.text for one in case.responses))
+        if self._short.takes(rank, sum(min(len(text), SHORT) for text in texts)):  # otherwise it need not be encoded
+            short = _encode(_cut(case_row(case, verdicts), SHORT) | {"flags": found, "short": True})
+            self._short.offer(rank, _size(short) + 1, (place, short))
         candidate = _Candidate(place, case, verdicts, judgments, found)
         self._whole.offer(self._rank(found, place), _estimate(case, judgments), candidate)
 
