@@ -14,6 +14,7 @@ from itertools import chain, repeat
 from math import nan
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 from pydantic_core import from_json
 
@@ -147,6 +148,7 @@ class _Text:
 _BATCH = 1024
 _BUFFER = 2**20
 _FILE_MARK = b"ARROW1"
+_LARGEST_SHEET = 2**30
 
 
 def read_parquet(path: Path) -> Iterator[tuple[str, Row]]:
@@ -409,6 +411,33 @@ def _row(header: Sequence[str], cells: list[str], place: str) -> Row:
     return dict(zip(header, cells, strict=True))
 
 
+def _read_excel(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of the first sheet of an Excel workbook; its first row names the columns."""
+    calamine = optional("python_calamine", str(path), "xlsx", install="'evalkit-judge[excel]'")
+    try:
+        with ZipFile(path) as parts:  # declared sizes; calamine reads no more than them
+            size = sum(part.file_size for part in parts.infolist())
+        if size > _LARGEST_SHEET:
+            raise ValueError(f"{size / 2**30:.1f} GiB when decompressed")
+        sheet = calamine.CalamineWorkbook.from_path(str(path)).get_sheet_by_index(0).to_python()
+    except Exception as bad:  # its classes of errors have no common base
+        what = f"not an Excel workbook ({' '.join(str(bad).split())[:100]})"
+        raise DatasetError(what, where=str(path), remedy="save it again, or export it as CSV") from None
+    rows = [[_json_cell(cell) for cell in cells] for cells in sheet]
+    header = [str(cell) for cell in rows[0]] if rows else []
+    unique_columns([name for name in header if name], str(path))
+    for number, cells in enumerate(rows[1:], 2):
+        if any(cell != "" for cell in cells):
+            yield f"{path}:{number}", {name: cell for name, cell in zip(header, cells, strict=True) if name}
+
+
+def _json_cell(cell: Any) -> Any:
+    """Return a cell of a sheet as a JSON value: an integer if it is one, text for a date."""
+    if isinstance(cell, float) and cell.is_integer():
+        return int(cell)
+    return cell if isinstance(cell, str | bool | int | float) else str(cell)
+
+
 RECORDED = "cases"
 """The format of a run's `cases.jsonl`, whose rows are cases as they were judged."""
 _READERS: dict[str, Reader] = {
@@ -420,4 +449,5 @@ _READERS: dict[str, Reader] = {
     "parquet": read_parquet,
     "arrow": read_arrow,
     "feather": read_arrow,
+    "xlsx": _read_excel,
 }

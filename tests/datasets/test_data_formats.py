@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import datetime
 import gzip
 import io
 import json
@@ -17,9 +18,10 @@ import pyarrow
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
+import xlsxwriter
 
 from evalkit.config import DatasetConfig
-from evalkit.datasets import CaseStream, Dataset, compression, load_cases, sources
+from evalkit.datasets import CaseStream, Dataset, compression, formats, load_cases, sources
 from evalkit.datasets.formats import reader_for
 from evalkit.errors import ConfigError, DatasetError
 from tests.support.servers import PATIENCE
@@ -169,6 +171,42 @@ def test_arrow_files_streams_and_feather(tmp_path: Path, right: Dataset) -> None
     assert {load(path).fingerprint for path in (file, stream, feather)} == {right.fingerprint}
     file.write_bytes(b"not arrow")
     assert "not an arrow file" in complaint(file)
+
+
+def workbook(path: Path, rows: list[dict[str, Any]]) -> Path:
+    with xlsxwriter.Workbook(path, {"default_date_format": "yyyy-mm-dd"}) as book:
+        sheet = book.add_worksheet()
+        for column, name in enumerate(rows[0]):
+            sheet.write_column(0, column, [name, *(row[name] for row in rows)])
+        book.add_worksheet("other").write(0, 0, "not read")
+    return path
+
+
+def test_a_workbook_has_the_rows_of_its_first_sheet(tmp_path: Path, right: Dataset) -> None:
+    path = workbook(tmp_path / "d.xlsx", ROWS)
+    assert load(path).fingerprint == right.fingerprint
+    row = {"prompt": "p", "response": "x", "n": 3, "half": 0.5, "yes": True, "day": datetime.date(2026, 1, 2), "no": ""}
+    cells = load(workbook(path, [row]), "pointwise").cases[0].metadata
+    assert cells == {"n": 3, "half": 0.5, "yes": True, "day": "2026-01-02", "no": ""}
+
+
+def test_a_bad_workbook_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = workbook(tmp_path / "d.xlsx", ROWS)
+    content = path.read_bytes()
+    for bad in (
+        b"",
+        b"prompt,label\n",
+        content[:-30],
+        content[: len(content) // 2],
+        content.replace(b"sheet1", b"sheat1"),
+    ):
+        path.write_bytes(bad)
+        assert "not an Excel workbook" in complaint(path)
+    path.write_bytes(content)
+    monkeypatch.setattr(formats, "_LARGEST_SHEET", 1000)
+    assert "GiB when decompressed" in complaint(path)
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    assert "pip install 'evalkit-judge[excel]'" in complaint(path)
 
 
 def test_parquet_of_several_row_groups_and_nested_columns(tmp_path: Path) -> None:
