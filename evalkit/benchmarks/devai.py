@@ -65,8 +65,9 @@ def _sniff(start: Peek) -> bool:
     if start.path.is_dir() and (start.path / _AGENT).is_dir():
         return True
     requirements = start.top.get("requirements")
-    first = requirements[0] if isinstance(requirements, list) and requirements else None
-    return isinstance(first, dict) and "satisfied" in first
+    return isinstance(requirements, list) and any(
+        isinstance(one, dict) and isinstance(one.get("satisfied"), bool) for one in requirements
+    )
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:

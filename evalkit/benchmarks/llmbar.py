@@ -116,31 +116,35 @@ def _sniff(start: Peek) -> bool:
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return two records for each row, one per order, or with `--scores` one for each rated output.
 
-    For a folder, its result.json is read, or all sets below it as judged by one evaluator.
+    For a folder, its result.json is read, or all sets below it: each evaluator is a judge, or only `options.judge`.
 
     Raises:
-        ConfigError: If a folder has results of several evaluators and `options.judge` does not select one.
+        ConfigError: If `options.judge` or `--scores` selects no result.
     """
-    files = _result_files(path, options)
-    path = files[0]
-    placed = [(file, index, place, row) for file in files for index, (place, row) in enumerate(judged_rows(file))]
-    strategy = path.parent.name if path.name == RESULTS else path.stem
-    judge = options.judge or (path.parent.parent.name if path.name == RESULTS else path.stem)
-    rated = "score_1" in _results(placed[0][3], placed[0][2]) if placed else False
-    if options.scores and not rated:
+    evaluators = _result_files(path, options)
+    files = [(judge, file) for judge, of_judge in evaluators.items() for file in of_judge]
+    strategy = files[0][1].parent.name if files[0][1].name == RESULTS else files[0][1].stem
+    placed = [
+        (judge, file, index, place, row)
+        for judge, file in files
+        for index, (place, row) in enumerate(judged_rows(file))
+    ]
+    ratings = [one for one in placed if "score_1" in _results(one[-1], one[-2])]
+    if options.scores and not (placed := ratings):
         raise ConfigError("has winners but no scores", where=str(path), remedy="remove --scores")
     judged = [order for order in ORDERS if any(_results(row, place).get(order) for *_, place, row in placed)] or ORDERS
     records = [
         replace(record, question=f"{of_set}/{index + 1}", metadata={"subset": of_set}) if of_set else record
-        for file, index, place, row in placed
+        for judge, file, index, place, row in placed
         for of_set in [_set_of(file)]
         for record in (_score_records if options.scores else _winner_records)(row, index, place, judge, judged)
     ]
     if options.scores:
-        output = {"format": "regex", "pattern": r"(?P<score>\d+)", "take": "first"}
-        return ParsedFile(records, output, scale=(0.0, 9.0, 1.0), benchmark=NAME, below=True)
-    notes = ("winners derived from two scores: ties were decided by order",) if rated else ()
-    return ParsedFile(records, None if rated else _output(records, strategy), benchmark=NAME, notes=notes, below=True)
+        digits = {"format": "regex", "pattern": r"(?P<score>\d+)", "take": "first"}
+        return ParsedFile(records, digits, scale=(0.0, 9.0, 1.0), benchmark=NAME, below=True)
+    notes = ("winners derived from two scores: ties were decided by order",) if ratings else ()
+    output = None if ratings or len(evaluators) > 1 else _output(records, strategy)
+    return ParsedFile(records, output, benchmark=NAME, notes=notes, below=True)
 
 
 def _published(folder: Path) -> dict[str, list[Path]]:
@@ -151,16 +155,21 @@ def _published(folder: Path) -> dict[str, list[Path]]:
     return found
 
 
-def _result_files(path: Path, options: Options) -> list[Path]:
+def _result_files(path: Path, options: Options) -> dict[str, list[Path]]:
+    """Return the results to read, by the name of the judge."""
     if not path.is_dir() or (path / RESULTS).is_file():
-        return [path / RESULTS if path.is_dir() else path]
-    found = _published(path)
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if options.judge not in found:
-        remedy = f"select one: --judge {' or '.join(found)}"
-        raise ConfigError("has results of several evaluators", where=str(path), remedy=remedy)
-    return found[options.judge]
+        file = path / RESULTS if path.is_dir() else path
+        return {options.judge or (file.parent.parent.name if file.name == RESULTS else file.stem): [file]}
+    published = _published(path)
+    if options.judge in published:
+        return {options.judge: published[options.judge]}
+    if len(published) == 1:
+        ((evaluator, files),) = published.items()
+        return {options.judge or evaluator.partition("/")[0]: files}
+    if options.judge is not None:
+        remedy = f"select one: --judge {' or '.join(published)}"
+        raise ConfigError(f"has no evaluator '{options.judge}'", where=str(path), remedy=remedy)
+    return published
 
 
 def _set_of(file: Path) -> str | None:
@@ -268,7 +277,10 @@ LLMBAR: Final = Benchmark(
     files="dataset.json*",
     rule=_rule,
     importer=Importer(
-        "llmbar", "LLMBar's result.json, or the folder of its sets: --judge GPT-4/CoT", _sniff, _read_judgments
+        "llmbar",
+        "LLMBar's result.json, or the folder of its sets; --judge GPT-4/CoT selects one",
+        _sniff,
+        _read_judgments,
     ),
     metrics=_METRICS,
     extra_values={"set": ("adversarial",)},

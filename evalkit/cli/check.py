@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shlex import join
@@ -72,7 +72,7 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
     """Return the judgments of a file in a known format, otherwise those of tables."""
     from evalkit.benchmarks.judgment_files import peek
     from evalkit.interop import Options, import_judgments
-    from evalkit.interop.import_file import GENERIC, format_names, imported, recognize_format
+    from evalkit.interop.import_file import GENERIC, format_names, imported
     from evalkit.interop.roles import AmbiguousTableError, Choices, read_table
 
     path, where = paths[0], ", ".join(names)
@@ -84,22 +84,37 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
         options = Options(fields=fields, winners=dict(arguments.map or ()))
         return _Checked(import_judgments(GENERIC, path, options))
     choices = _choices(arguments)
-    named = choices.judges[0] if choices == Choices(choices.judges[:1]) and choices.judges else None
-    if len(paths) == 1 and choices == Choices(choices.judges[:1]) and (name := recognize_format(path)):
-        return _Checked(import_judgments(name, path, Options(judge=named)))
+    if choices == Choices(choices.judges[:1]) and (logs := {log: name for one in paths for log, name in _logs(one)}):
+        name, *others = dict.fromkeys(logs.values())
+        if others:
+            what = f"has logs of several formats: {', '.join((name, *others))}"
+            raise DatasetError(what, where=where, remedy="check them one at a time")
+        first, *more = logs
+        return _Checked(import_judgments(name, first, Options(judge=next(iter(choices.judges), None)), *more))
     rows = [row for one, name in zip(paths, names, strict=True) for row in _rows(one, name, several=len(paths) > 1)]
     try:
         table = read_table(rows, where, choices)
     except AmbiguousTableError as error:
         base = ["evalkit", "check", *names]
         commands = "\n".join(f"  {join([*base, *reading])}" for reading in error.readings)
-        print(f"Two readings are equally likely; use the command for yours:\n{commands}")
+        print(f"{error.heading}:\n{commands}")
         raise
     except ConfigError as error:
         if len(paths) == 1 and choices == Choices() and (remedy := format_names(peek(path))):
             raise DatasetError(error.what, where=where, remedy=remedy) from None
         raise
     return _Checked(imported(table.parsed, "table", path), table.roles, table.warnings)
+
+
+def _logs(path: Path, depth: int = 4) -> Iterator[tuple[Path, str]]:
+    """Yield the files and folders in a known format at a path, with the format."""
+    from evalkit.interop.import_file import recognize_format
+
+    if name := recognize_format(path):
+        yield path, name
+    elif path.is_dir() and depth:
+        for child in sorted(path.iterdir()):
+            yield from _logs(child, depth - 1)
 
 
 def _choices(arguments: Namespace) -> Any:
@@ -168,10 +183,11 @@ def _check_run(folder: Path, overrides: Sequence[str], arguments: Namespace) -> 
 
 
 def _leaderboard(result: RunResult) -> Leaderboard | None:
-    """Return the leaderboard of a run's judges, best first, with paired tests; `None` if there is only one judge."""
+    """Return the leaderboard of a run's judges, best first; `None` without labels or with one judge."""
     from evalkit.scoring import verdicts_of
     from evalkit.scoring.leaderboard import Contender, rank
     from evalkit.scoring.stats.clusters import Clusters
+    from evalkit.scoring.verdicts.panel import metric_part
 
     config, decisions = result.config, result.decisions
     if len(decisions) < 2:
@@ -179,12 +195,14 @@ def _leaderboard(result: RunResult) -> Leaderboard | None:
     cluster = Clusters.of(config, result.cases).by_id(result.cases)
     contenders = []
     for member in config.judge.members:
-        if (name := member.label) in decisions:
+        judge, part = member.label, metric_part(member.label)
+        if part in decisions:
             alone = config.model_copy(update={"judge": member})
-            verdicts = verdicts_of(alone, result.cases, [one for one in result.judgments if one.judge == name])
-            metrics = metrics_of(result.metrics, name)
-            contenders.append(Contender(name, name, "", metrics, verdicts, cluster, config.mode.name))
-    return rank(contenders, config.scoring)
+            verdicts = verdicts_of(alone, result.cases, [one for one in result.judgments if one.judge == judge])
+            metrics = metrics_of(result.metrics, part)
+            contenders.append(Contender(part, judge, "", metrics, verdicts, cluster, config.mode.name))
+    board = rank(contenders, config.scoring)
+    return board if board.rows else None
 
 
 def _lines(result: RunResult, board: Leaderboard | None) -> list[str]:
@@ -194,8 +212,13 @@ def _lines(result: RunResult, board: Leaderboard | None) -> list[str]:
     from evalkit.report.sweep_findings import choice_text
 
     if board is None:
-        ((_, decision),) = _decisions(result, board)
-        return [in_every_language(sentence(decision, result.metrics))[0]]
+        texts = {
+            name: in_every_language(sentence(decision, metrics_of(result.metrics, name if result.decisions else None)))[
+                0
+            ]
+            for name, decision in _decisions(result, board)
+        }
+        return [f"{name}: {text}" for name, text in texts.items()] if len(texts) > 1 else [*texts.values()]
     lines = [
         f"{row.name}: {in_every_language(sentence(row.decision, metrics_of(result.metrics, row.job)))[0]}"
         for row in board.rows

@@ -118,19 +118,31 @@ LOST = "judgments without a usable verdict: {} of {}"
 UNREAD = "files in subfolders, not read: {}"
 
 
-def import_judgments(name: str, path: Path, options: Options) -> ImportedJudgments:
-    """Import a file, or a folder of files, in a format.
+def import_judgments(name: str, path: Path, options: Options, *others: Path) -> ImportedJudgments:
+    """Import files, or folders of files, in a format.
 
     Args:
         name: The format.
         path: The file or folder.
         options: The user's options.
+        others: Files or folders that are read as one with the first.
 
     Raises:
         ConfigError: If there is no such format, or it does not support an option.
-        DatasetError: If the file is not in this format; the message names the format it looks like.
+        DatasetError: If a file is not in this format; the message names the format it looks like.
     """
     made = importer(name)
+    parsed = {}
+    for one in (path, *others):
+        content = _content(made, one, options)
+        if isinstance(content, ImportedJudgments):  # in a batch, ids are those of one dataset's cases
+            return replace(content, format=name)
+        parsed[one] = content
+    return imported(joined(parsed), name, path)
+
+
+def _content(made: Importer, path: Path, options: Options) -> ParsedFile | ImportedJudgments:
+    """Return the content of a file that is in the importer's format."""
     if not path.exists():
         raise DatasetError("no such file", where=str(path), remedy="use the file with the judgments")
     start = peek(path)
@@ -138,18 +150,44 @@ def import_judgments(name: str, path: Path, options: Options) -> ImportedJudgmen
         remedy = describe_formats(start)
         if remedy == UNKNOWN and path.suffix.lower() in (".csv", ".tsv", ".jsonl"):
             next(iter(reader_for(None, path)(path)), None)  # raises a more specific error if the file cannot be read
-        what = "has no readable rows" if remedy == UNKNOWN else f"does not look like {name}"
+        what = "has no readable rows" if remedy == UNKNOWN else f"does not look like {made.name}"
         raise DatasetError(what, where=str(path), remedy=remedy)
     try:
-        found = made.read(path, options)
-        return replace(found, format=name) if isinstance(found, ImportedJudgments) else imported(found, name, path)
+        return made.read(path, options)
     except ConfigError as bad:
-        raise _with_remedy(bad, name, start, options) from None
+        raise _with_remedy(bad, made.name, start, options) from None
     except DAMAGE as bad:
         what = (
             f"is damaged, or written by a version that evalkit does not know ({type(bad).__name__}: {str(bad)[:100]})"
         )
         raise DatasetError(" ".join(what.split()), where=str(path), remedy="write it again") from None
+
+
+def joined(files: Mapping[Path, ParsedFile]) -> ParsedFile:
+    """Return the records of several files as those of one; a task with a checklist is a case of its file.
+
+    Raises:
+        DatasetError: If the files differ in the scale of scores, or in how texts are read.
+    """
+    (where, first), *others = files.items()
+    if not others:
+        return first
+    for name in ("scale", "output", "unread", "rule"):
+        if any(getattr(other, name) != getattr(first, name) for _, other in others):
+            raise DatasetError(f"the files differ in their {name}", where=str(where), remedy="read them one at a time")
+    records = [
+        replace(record, question=f"{path.name}/{record.question}") if record.checklist else record
+        for path, content in files.items()
+        for record in content.records
+    ]
+    contents = files.values()
+    return replace(
+        first,
+        records=records,
+        criteria={name: text for content in contents for name, text in content.criteria.items()},
+        weights={name: weight for content in contents for name, weight in content.weights.items()},
+        notes=tuple(dict.fromkeys(note for content in contents for note in content.notes)),
+    )
 
 
 def imported(found: ParsedFile, name: str, path: Path) -> ImportedJudgments:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
@@ -162,12 +162,12 @@ class _Columns:
 
 
 class AmbiguousTableError(ConfigError):
-    """A table with two equally likely readings, each a list of options."""
+    """A table that can be read in several ways, each a list of options; `heading` introduces their commands."""
 
-    def __init__(self, where: str, columns: Sequence[str], readings: Sequence[Sequence[str]]) -> None:
-        names = ", ".join(f"'{name}'" for name in columns)
-        super().__init__(f"the names and values of {names} leave open which is the judge", where=where)
+    def __init__(self, what: str, where: str, readings: Sequence[Sequence[str]], heading: str) -> None:
+        super().__init__(what, where=where)
         self.readings = readings
+        self.heading = heading
 
 
 def read_table(rows: Rows, where: str, choices: Choices) -> Table:
@@ -370,7 +370,10 @@ def _raters(
         else:
             (judges if judge > label else labels)[name] = "name"
     if unclear and not judges and not labels and len(unclear) > 1:
-        raise AmbiguousTableError(where, unclear, [_options(unclear, unclear[-1]), _options(unclear, unclear[0])])
+        names = ", ".join(f"'{name}'" for name in unclear)
+        what = f"the names and values of {names} leave open which is the judge"
+        readings = [_options(unclear, unclear[-1]), _options(unclear, unclear[0])]
+        raise AmbiguousTableError(what, where, readings, "Two readings are equally likely; use the command for yours")
     if unclear and not judges:
         judges = dict.fromkeys(unclear, "values; the other column is the label" if labels else "the only verdicts")
     elif unclear and not labels:
@@ -382,7 +385,38 @@ def _raters(
             where=where,
             remedy=f"name it: --judge COLUMN; the columns are {names}",
         )
+    if not choices.judges and not choices.labels:
+        _check_one_criterion(judges, labels, where)
     return judges, labels
+
+
+def _check_one_criterion(judges: Iterable[str], labels: Iterable[str], where: str) -> None:
+    """Raise an error if the columns are judges and people by criterion, such as gpt_safety and human_safety.
+
+    Raises:
+        AmbiguousTableError: If so, with a reading for each criterion.
+    """
+    nouns = [noun for pairs in _STRENGTH.values() for _, strong in pairs for noun in strong]
+
+    def by_criterion(names: Iterable[str]) -> dict[tuple[str, ...], list[str]]:
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for name in names:
+            words = tuple(word for word in _words(name) if word not in nouns and not word.isdigit())
+            groups.setdefault(words, []).append(name)
+        return groups
+
+    judged, labeled = by_criterion(judges), by_criterion(labels)
+    if len(judged) < 2 or set(judged) != set(labeled) or () in judged:
+        return
+    readings = [
+        [
+            *(word for name in names for word in ("--judge", name)),
+            *(word for name in labeled[key] for word in ("--label", name)),
+        ]
+        for key, names in judged.items()
+    ]
+    what = f"has verdicts by criterion ({', '.join(' '.join(key) for key in judged)})"
+    raise AmbiguousTableError(what, where, readings, "Check one criterion at a time")
 
 
 def _options(columns: Sequence[str], label: str) -> list[str]:

@@ -119,6 +119,67 @@ def test_both_commands_of_an_unclear_table_run_as_pasted(
         assert (tmp_path / f"out{index}" / "report.html").exists()
 
 
+def test_verdicts_by_criterion_are_checked_one_criterion_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = _verdicts((1, 2, 3), 0.2)
+    rows = [
+        {"id": i, "human_tone": a, "gpt4_tone": b, "human_safety_score": b, "gpt4_safety_score": a}
+        for i, (a, b) in enumerate(pairs)
+    ]
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path / "t.csv", rows)
+    assert main(["check", "t.csv"]) == 1
+    captured = capsys.readouterr()
+    assert "has verdicts by criterion (tone, safety)" in captured.err
+    assert captured.out.splitlines() == [
+        "Check one criterion at a time:",
+        "  evalkit check t.csv --judge gpt4_tone --label human_tone",
+        "  evalkit check t.csv --judge gpt4_safety_score --label human_safety_score",
+    ]
+    assert main(shlex.split(captured.out.splitlines()[1])[1:]) == 0
+    people = [{"id": i, "human_1": a, "human_2": b, "gpt": a, "claude": b} for i, (a, b) in enumerate(pairs)]
+    assert _raters(_table(people), "judge") == {"gpt", "claude"}
+
+
+# The first line, and a figure of ../shared/data/README.md or of the files themselves.
+SHARED: dict[str, tuple[str, str, float]] = {
+    "icescore": ("Trust its scores only for averages", "agreement/spearman", 0.692550),
+    "unieval_topical_chat": ("Trust its scores only for averages", "agreement/spearman", 0.662583),
+    "llm_rubric": ("Label about ", "agreement/pearson", 0.177301),
+    "devai/MetaGPT": ("Trust this judge for single verdicts", "devai/agreement", 0.9208),
+    "devai/GPT-Pilot": ("Trust this judge for single verdicts", "devai/agreement", 0.8661),
+    "devai/OpenHands": ("Trust this judge for single verdicts", "devai/agreement", 0.9016),
+    "devai": ("Trust this judge for single verdicts", "devai/agreement", (337 + 317 + 330) / 1098),
+    "llmbar/Natural": (
+        "GPT-4/Vanilla: Trust this judge",
+        "judge/ChatGPT_Vanilla_NoRules/agreement/accuracy_both_orders",
+        0.63,
+    ),
+    "llmbar": (
+        "GPT-4/Vanilla: Trust this judge",
+        "judge/GPT-4_Vanilla/agreement/accuracy_both_orders",
+        (93 + 77) / 192,
+    ),
+    "halluqa": ("Label about 150 responses first", "score/mean", (239 + 312 + 211 + 137) / 1796),
+    "prometheus_vicuna": ("Label about 150 responses first", "score/mean", 4.145833),
+    "wildbench/v2.0625": ("Label about 150 responses first", "wildbench/score", 6.028040),
+}
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", SHARED)
+def test_published_judgments_need_no_option(
+    name: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", str(shared / "data" / name), "--output", "run", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    begin, metric, value = SHARED[name]
+    assert content["conclusion"][0].startswith(begin)
+    assert content["metrics"][metric]["value"] == pytest.approx(value, abs=5e-5)
+
+
 def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]))

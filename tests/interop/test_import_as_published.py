@@ -414,7 +414,9 @@ def test_llmbars_sets_as_one_evaluator_judged_them(bring, write, tmp_path):
     cases = load_cases(DatasetConfig(benchmark="llmbar", path="LLMBar"), mode="pairwise").cases
     assert sorted(case.id for case in cases) == sorted(row["id"] for row in ran.rows("cases.jsonl"))
     write("LLMBar/Natural/evaluators/PaLM2/CoT/result.json", [judged("a", "b", ("1", "1"), 2)])
-    wrong = bring("llmbar", "LLMBar", status=1)
-    assert "several evaluators; select one: --judge GPT-4/Vanilla or PaLM2/CoT" in wrong.err
+    judges = {one["judge"] for one in bring("llmbar", "LLMBar").rows("judgments.jsonl")}
+    assert judges == {"GPT-4/Vanilla", "PaLM2/CoT"}
+    wrong = bring("llmbar", "LLMBar", "--judge", "GPT-4/CoT", status=1)
+    assert "has no evaluator 'GPT-4/CoT'; select one: --judge GPT-4/Vanilla or PaLM2/CoT" in wrong.err
     ran = bring("llmbar", "LLMBar", "--judge", "PaLM2/CoT")
     assert ran.metrics["llmbar/mean_accuracy"]["value"] == 0.0

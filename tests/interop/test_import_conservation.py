@@ -344,6 +344,7 @@ SLOTS = {
     "arena_hard": lambda rows: sum(len(row["games"]) for row in rows),
     "judgebench": lambda rows: sum(len(row["judgments"]) for row in rows),
     "llmbar": lambda rows: 2 * len(rows),
+    "icescore": lambda rows: sum(key.startswith("gpt-") for row in rows for key in row),
     "prometheus": lambda rows: sum(len(row["gpt4_score"]) for row in rows),
     "reward_bench": lambda whole: len(whole["results"]),
     "inspect": lambda whole: len(whole["samples"]),

@@ -63,6 +63,12 @@ SCORED = {
     "reward_bench": [("hep-cpp/30", [0, 1], 1.0), ("hep-cpp/31", [0, 1], -1.0), ("donotanswer/32", [0, 1], 0.0)],
     "devai": [("01_Task", [0], {"0": "met", "1": "not_met", "2": None})],
     "paperbench": [("paper", [0], {"a": "met", "b": "not_met"})],
+    "icescore": [
+        ("0", [0], {"quality": 4.0}),
+        ("0", [1], {"quality": 1.0}),
+        ("1", [0], "unparseable"),
+        ("1", [1], "unparseable"),
+    ],
     "wildbench": [("w1", [0], {"quality": 7.0}), ("w2", [0], "unparseable")],
     "inspect": [("1", [0], {"model_graded_qa": 1.0}), ("1", [0], {"model_graded_qa": 0.0}), ("1", [0], "unparseable")],
     "promptfoo": [("0", [0], {"llm-rubric": 0.8}), ("1", [0], "failed")],

@@ -328,6 +328,10 @@ DISTRIBUTIONS = [
     {"text_id": name, "criterion": "Q0", **{f"answer{k}_prob": p for k, p in enumerate(chances, 1)}}
     for name, chances in (("a", [0.1, 0.2, 0.3, 0.4]), ("b", [0.5, 0.3, 0.1, 0.1]), ("c", [0, 0, 0, 0]))
 ]
+ICESCORE = [
+    {"grade-one": {"ann": 3, "bo": 4}, "gpt-one": "4", "grade-two-step": {"bo": 0}, "gpt-two-step": "1"},
+    {"grade-one": {"ann": 1, "bo": 1}, "gpt-one": "none", "grade-two-step": {"ann": 2}, "gpt-two-step": "9"},
+]
 SHAPES: dict[str, tuple[str, Any]] = {
     "alpaca_eval": ("annotations.json", ALPACA),
     "mt_bench": ("gpt-4_single.jsonl", MT_SINGLE),
@@ -342,6 +346,7 @@ SHAPES: dict[str, tuple[str, Any]] = {
     "devai": ("01_Task.json", DEVAI),
     "paperbench": ("paper.json", PAPERBENCH),
     "wildbench": ("model.json", WILDBENCH),
+    "icescore": ("rows.json", ICESCORE),
     "llm_rubric": ("gpt_evaluations.jsonl", DISTRIBUTIONS),
     "inspect": ("log.json", INSPECT),
     "promptfoo": ("results.json", PROMPTFOO),
