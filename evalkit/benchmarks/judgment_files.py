@@ -177,6 +177,17 @@ def text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def subject(value: Any) -> str:
+    """Return the input or output of a task as text: a completion's message, an object's messages or its only value."""
+    if isinstance(value, Mapping):
+        choices = value.get("choices")
+        if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
+            return subject(choices[0].get("message"))
+        if "messages" in value or len(value) == 1:
+            return subject(value.get("messages", next(iter(value.values()))))
+    return text(value)
+
+
 def _message(part: Any) -> str:
     if isinstance(part, dict) and isinstance(part.get("text"), str):
         return str(part["text"])

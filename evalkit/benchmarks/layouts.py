@@ -141,6 +141,7 @@ def record_of(cells: Cells, place: str, unit: Unit, options: Options = Options()
 
     people = {name: label(cell) for name, cell in below("label", cells).items()}
     labels: dict[str, Any] = {_LABELS[unit]: {name: given for name, given in people.items() if given is not None}}
+    metadata = cells.get("metadata")
     return Record(
         question or str(cells["id"]),
         text(cells.get("prompt")),
@@ -149,7 +150,7 @@ def record_of(cells: Cells, place: str, unit: Unit, options: Options = Options()
         better=label(cells.get("label")) if unit == "pair" else None,
         context=text(cells.get("context")) or None,
         reference=text(cells.get("reference")) or None,
-        metadata=cells.get("metadata") or below("metadata", cells),
+        metadata=metadata if isinstance(metadata, Mapping) else below("metadata", cells),
         **labels,
     )
 

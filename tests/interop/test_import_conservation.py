@@ -350,6 +350,7 @@ SLOTS = {
     "inspect": lambda whole: len(whole["samples"]),
     "promptfoo": lambda whole: len(whole["results"]["results"]),
     "deepeval": lambda whole: len(whole["testCases"]),
+    "pydantic_evals": lambda whole: 2 * len(whole["cases"] + whole["failures"]),
 }
 """How many verdicts a file holds, where that is not one for each row."""
 CHECKLISTS = ("devai", "paperbench")

@@ -82,6 +82,11 @@ SCORED = {
         ("q-2", [0, 1], "unparseable"),
         ("q-2", [1, 0], "failed"),
     ],
+    "pydantic_evals": [
+        (case, [0], value)
+        for case, score in [("france", 1.0), ("france", 1.0), ("italy", 0.25), ("chat", 0.25), ("fails", None)]
+        for value in (("failed", "failed") if score is None else ({"correct_score": score}, {"brief": score}))
+    ],
 }
 ALSO_CASES = {
     "judgebench": "judgebench",

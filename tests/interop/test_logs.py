@@ -17,9 +17,9 @@ from evalkit.errors import DatasetError, EvalkitError
 from evalkit.interop import import_judgments, recognize_format
 from evalkit.interop.importers import inspect as reader
 from tests.interop.test_import_as_published import export, result
-from tests.support.import_layouts import DEEPEVAL, INSPECT, PROMPTFOO
+from tests.support.import_layouts import INSPECT, SHAPES
 
-LAYOUTS = {"inspect": INSPECT, "promptfoo": PROMPTFOO, "deepeval": DEEPEVAL}
+LAYOUTS = ("inspect", "promptfoo", "deepeval", "pydantic_evals")
 VALUES: tuple[Any, ...] = (None, "two", 3, 10**400, -1.5, True, [], {}, [None], {"x": "y"}, "\x00", [["a"]])
 
 
@@ -96,17 +96,18 @@ def corrupted(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_a_log_with_any_value_of_another_type_is_one_line_or_read(tmp_path: Path, name: str) -> None:
-    file = tmp_path / "log.json"
-    paths = [*corrupted(LAYOUTS[name])]
+    file, content = tmp_path / SHAPES[name][0], SHAPES[name][1]
+    paths = [*corrupted(content)]
     assert len(paths) >= 25
     for number, path in enumerate(paths):
         for value in (VALUES[number % len(VALUES)], VALUES[(number + 5) % len(VALUES)]):
-            log = deepcopy(LAYOUTS[name])
+            log = deepcopy(content)
             parent = log
             for key in path[:-1]:
                 parent = parent[key]
             parent[path[-1]] = value
-            file.write_text(json.dumps(log))
+            lines = log if file.suffix == ".jsonl" else [log]
+            file.write_text("".join(f"{json.dumps(one)}\n" for one in lines))
             one_line(name, file)
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+LOGS = Path(__file__).parents[1] / "interop" / "logs"
+"""Logs that the tools wrote; its README has their versions."""
+PYDANTIC_EVALS = json.loads((LOGS / "pydantic_evals.json").read_text("utf-8"))
 PAIR_PROMPT = (
     "[User Question]\nWhy blue?\n\n[The Start of Assistant A's Answer]\n{a}\n[The End of Assistant A's Answer]"
     "\n\n[The Start of Assistant B's Answer]\n{b}\n[The End of Assistant B's Answer]"
@@ -352,5 +357,6 @@ SHAPES: dict[str, tuple[str, Any]] = {
     "promptfoo": ("results.json", PROMPTFOO),
     "deepeval": ("test_run.json", DEEPEVAL),
     "openai_batch": ("batch_output.jsonl", BATCH),
+    "pydantic_evals": ("report.json", PYDANTIC_EVALS),
 }
 WORDS = {"openai_batch": ("dataset=file", "dataset.path=cases.jsonl", "output=bracket")}
