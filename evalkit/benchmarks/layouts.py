@@ -6,8 +6,8 @@ The names of cells imply how their values are read: texts, numbers, winners, gra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from evalkit.benchmarks.judgment_files import number, text
@@ -43,6 +43,7 @@ CELLS: Final[Mapping[Unit, tuple[str, ...]]] = {
     "class": (*_ALL, "response", "model", "class"),
 }
 """The cells of each unit that is judged: a pair, the score of one response, or its class."""
+_QUALITY: Final = "quality"
 _SWAPPED: Final = {"ab": False, "ba": True, "a": False, "b": True, "false": False, "true": True, "0": False, "1": True}
 _MARGINS: Final[Mapping[Winner, float]] = {"A": 1.0, "B": -1.0, "TIE": 0.0}
 _LABELS: Final = {"pair": "labels", "response": "grades", "class": "classes"}
@@ -97,7 +98,34 @@ def scored_items(
     unscored = sum(part.score is None for part in every)
     notes = [f"{names[0]}, omitted: {len(items) - len(judged)} of {len(items)}"] if len(judged) < len(items) else []
     notes += [f"{names[1]}: {unscored} of {len(every)}"] if unscored else []
-    return ParsedFile(records, scale=scale, criteria=criteria, notes=tuple(notes))
+    split = (
+        [one for record in records for one in _split(record, by_judge)]
+        if (by_judge := _differing(records))
+        else records
+    )
+    if by_judge:
+        named = ", ".join(f"{judge} ({', '.join(names)})" for judge, names in by_judge.items())
+        notes.append(f"judges with different criteria, each criterion read as a judge: {named}")
+        criteria = {}
+    return ParsedFile(split, scale=scale, criteria=criteria, notes=tuple(notes))
+
+
+def _differing(records: Sequence[Record]) -> dict[str, dict[str, None]]:
+    """Return the criteria of each judge if they differ, and otherwise nothing: a score is a mean over all criteria."""
+    by_judge: dict[str, dict[str, None]] = {}
+    for record in records:
+        by_judge.setdefault(record.said.judge, {}).update(dict.fromkeys(record.said.scores))
+    return by_judge if len({frozenset(names) for names in by_judge.values() if names}) > 1 else {}
+
+
+def _split(record: Record, by_judge: Mapping[str, Mapping[str, None]]) -> Iterator[Record]:
+    """Yield a record for each criterion of its judge, as that of a judge of its own."""
+    said, names = record.said, by_judge[record.said.judge]
+    for name in names:
+        judge = said.judge if len(names) == 1 else f"{said.judge} {name}"
+        scores = {_QUALITY: said.scores[name]} if name in said.scores else {}
+        error = None if scores else said.error or f"no score of {name}"
+        yield replace(record, said=replace(said, judge=judge, scores=scores, error=error))
 
 
 def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> dict[str, Any]:

@@ -83,9 +83,9 @@ SCORED = {
         ("q-2", [1, 0], "failed"),
     ],
     "pydantic_evals": [
-        (case, [0], value)
+        (case, [0], "failed" if score is None else {"quality": score})
         for case, score in [("france", 1.0), ("france", 1.0), ("italy", 0.25), ("chat", 0.25), ("fails", None)]
-        for value in (("failed", "failed") if score is None else ({"correct_score": score}, {"brief": score}))
+        for _judge in range(2)
     ],
 }
 ALSO_CASES = {

@@ -1,4 +1,4 @@
-"""Logs of pydantic-evals: each value as written, each judge by its model, and results of other evaluators counted."""
+"""Logs of several judges: each value as written, each judge by its model, and what is not a judge's counted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from evalkit.errors import DatasetError
 from evalkit.interop import ImportedJudgments, Options, import_judgments, recognize_format
-from tests.support.import_layouts import PYDANTIC_EVALS
+from tests.support.import_layouts import LOGS, PYDANTIC_EVALS
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def test_a_report_has_each_judges_scores_texts_and_repeats(read):
     found = read(*report())
     ok = [one for one in found.judgments if one.status == "ok"]
     written = [
-        (case["source_case_name"], part["source"]["arguments"]["model"], {name: part["value"]}, part["reason"])
+        (case["source_case_name"], part["source"]["arguments"]["model"], {"quality": part["value"]}, part["reason"])
         for case in PYDANTIC_EVALS["cases"]
-        for name, part in case["scores"].items()
+        for part in case["scores"].values()
         if part["source"]["name"] == "LLMJudge"
     ]
     assert [(one.case_id, one.judge, dict(one.criteria), one.completion.text) for one in ok] == written
@@ -41,7 +41,8 @@ def test_a_report_has_each_judges_scores_texts_and_repeats(read):
     failed = [(one.case_id, one.judge, one.status, one.error) for one in found.judgments if one.status != "ok"]
     error = "RuntimeError: the task failed"
     assert failed == [("fails", f"function:judge-{number}", "failed", error) for number in (1, 2)]
-    assert found.settings["criteria"]["brief"]["description"] == "The answer is short."
+    note = "each criterion read as a judge: function:judge-1 (correct_score), function:judge-2 (brief)"
+    assert any(note in one for one in found.notes)
     first, *_, chat, _ = found.cases
     assert (first.prompt, first.reference, first.metadata) == ("Capital of France?", "Paris", {"region": "west"})
     assert [(one.text, one.model) for one in first.responses] == [("Paris", "model-a")]
@@ -61,8 +62,8 @@ def test_an_assertion_is_the_verdict_of_a_judge_without_a_score_and_a_failed_jud
     broken["evaluator_failures"].append(failure)
     found = read(name, file, content)
     verdicts = {(one.case_id, one.sample, one.judge): dict(one.criteria) or one.error for one in found.judgments}
-    assert verdicts["france", 0, "function:judge-1"] == {"correct_pass": 1.0}
-    assert verdicts["italy", 0, "function:judge-1"] == {"correct_pass": 0.0}
+    assert verdicts["france", 0, "function:judge-1"] == {"quality": 1.0}
+    assert verdicts["italy", 0, "function:judge-1"] == {"quality": 0.0}
     assert verdicts["france", 0, "function:judge-2"] == "no answer"
 
 
@@ -86,3 +87,68 @@ def test_check_says_what_it_can_about_two_judges_without_labels(write, tmp_path,
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(": ")[0] for line in lines[:2]] == ["function:judge-1", "function:judge-2"]
     assert all("Label about" in line for line in lines[:2])
+
+
+GRADES = {"C": 1.0, "P": 0.5, "I": 0.0}
+
+
+def inspect_log(name: str) -> dict[str, Any]:
+    return json.loads((LOGS / f"inspect_{name}.json").read_text("utf-8"))
+
+
+def test_each_grader_of_an_inspect_log_is_a_judge_and_other_scorers_are_counted(read):
+    log = inspect_log("graders")
+    found = read("inspect", "log.json", log)
+    values = {(one.case_id, one.judge): one.criteria.get("quality") for one in found.judgments}
+    assert values == {
+        (sample["id"], judge): GRADES.get(sample["scores"][scorer]["value"])
+        for sample in log["samples"]
+        for judge, scorer in (("mockllm/one", "model_graded_qa"), ("mockllm/two", "model_graded_fact"))
+    }
+    assert "scorers that are no judges, omitted: match, length" in found.notes
+    assert [case.metadata for case in found.cases] == [sample["metadata"] for sample in log["samples"]]
+    assert {one.judge for one in read("inspect", "log.json", log, judge="match").judgments} > {"match"}
+    only = {**log, "samples": [{**one, "scores": {"match": one["scores"]["match"]}} for one in log["samples"]]}
+    with pytest.raises(DatasetError, match=r"no scorer is a model that grades; .* --judge NAME \(match\)"):
+        read("inspect", "log.json", only)
+
+
+def test_the_votes_of_a_panel_are_judges(read):
+    log = inspect_log("panel")
+    found = read("inspect", "log.json", log)
+    votes = {(one.case_id, one.judge): one.criteria.get("model_graded_qa") for one in found.judgments}
+    assert votes == {
+        (sample["id"], judge): GRADES.get(vote)
+        for sample in log["samples"]
+        for judge, vote in zip(
+            ("mockllm/one", "mockllm/two", "mockllm/three"),
+            sample["scores"]["model_graded_qa"]["metadata"]["panel"]["votes"],
+            strict=True,
+        )
+    }
+
+
+def test_a_failed_sample_is_missing_and_an_incomplete_log_has_a_note(read):
+    log = inspect_log("panel")
+    log["samples"] = log["samples"][:4]
+    log["samples"][1] |= {"scores": None, "error": {"message": "out of memory"}}
+    found = read("inspect", "log.json", {**log, "status": "cancelled"})
+    failed = [(one.case_id, one.status, one.error) for one in found.judgments if one.case_id == "s1"]
+    assert failed == [("s1", "failed", "out of memory")] * 3
+    assert "the log is incomplete (cancelled): it has 4 of 6 samples" in found.notes
+    found = read("inspect", "log.json", {**log, "invalidated": True})
+    assert "the log is invalidated: it has 4 of 6 samples" in found.notes
+
+
+def test_each_model_of_deepevals_metrics_is_a_judge(read):
+    metrics = [
+        {"name": "Correct", "score": 0.8, "evaluationModel": "gpt-5", "reason": "why"},
+        {"name": "Polite", "score": 0.4, "evaluationModel": "claude"},
+        {"name": "Short", "score": 1.0, "evaluationModel": "claude"},
+    ]
+    cases = [{"name": str(n), "input": "q", "actualOutput": "a", "metricsData": metrics} for n in range(2)]
+    found = read("deepeval", "run.json", {"testCases": [*cases, "text", None, {"name": "none", "metricsData": []}]})
+    values = {one.judge: one.criteria["quality"] for one in found.judgments}
+    assert values == {"gpt-5": 0.8, "claude Polite": 0.4, "claude Short": 1.0}
+    assert "cases that are not objects, omitted: 2" in found.notes
+    assert any(note.startswith("test cases without a metric, omitted: 1") for note in found.notes)

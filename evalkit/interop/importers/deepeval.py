@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,15 @@ _LISTS = (
 _WRAPPED = "testRunData"
 """The key of the test run in .deepeval/.latest_test_run.json."""
 
+_UNNAMED = "deepeval"
+"""The judge of metrics that name no model."""
+
 Case = Mapping[str, Any]
 
 
 def _sniff(start: Peek) -> bool:
     cases = [start.row] if start.row else _cases(start.top)
-    return any(_get(case, "metricsData") is not None for case in cases)
+    return any(isinstance(case, Mapping) and _get(case, "metricsData") is not None for case in cases)
 
 
 def _read(path: Path, options: Options) -> ParsedFile:
@@ -36,30 +39,44 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
     The response of a conversation is its full text. A test case without metrics was not judged and is omitted.
     """
-    cases = _cases(load_json(path))
+    listed = _cases(load_json(path))
+    cases = [case for case in listed if isinstance(case, Mapping)]
     index = {id(case): index for index, case in enumerate(case for case in cases if _get(case, "metricsData"))}
+    judges = [*dict.fromkeys(model for case in cases for metric in _metrics(case) if (model := _model(metric)))]
+    only = options.judge or (judges[0] if len(judges) == 1 else None)
     fields: dict[str, Field] = {
-        "id": lambda case: f"{index[id(case)]} {case.get('name') or ''}".strip(),
-        "prompt": ("input", "scenario"),
-        "response": ("actualOutput", "actual_output", "turns"),
-        "context": ("context", "retrievalContext", "retrieval_context"),
-        "reference": ("expectedOutput", "expected_output", "expectedOutcome", "expected_outcome"),
-        "judge": lambda case: options.judge or next(iter(_judges(case)), "deepeval"),
-        "failure": lambda case: "; ".join(str(one["error"]) for one in _metrics(case) if one.get("error")),
+        "id": lambda item: f"{index[id(item[0])]} {item[0].get('name') or ''}".strip(),
+        "prompt": lambda item: item[0].get("input") or item[0].get("scenario"),
+        "response": _either("actualOutput", "turns"),
+        "context": _either("context", "retrievalContext"),
+        "reference": _either("expectedOutput", "expectedOutcome"),
+        "metadata": _either("additionalMetadata", "metadata"),
+        "judge": lambda item: item[1],
+        "failure": lambda item: "; ".join(str(metric["error"]) for metric in item[2] if metric.get("error")),
     }
-    parsed = scored_items(cases, fields, _parts, ("test cases without a metric", "metrics without a score"))
-    judges = sorted({name for case in cases for name in _judges(case)})
-    if len(judges) == 1 or options.judge or not judges:
-        return parsed
-    note = f"metrics have several judges ({', '.join(judges)}): a case uses that of its first metric"
-    return replace(parsed, notes=(*parsed.notes, note))
+    items = [
+        (case, judge, [metric for metric in _metrics(case) if judge in (only, _model(metric) or _UNNAMED)])
+        for case in cases
+        for judge in (
+            [only] if only else dict.fromkeys(_model(metric) or _UNNAMED for metric in _metrics(case) or [{}])
+        )
+    ]
+    parsed = scored_items(items, fields, _parts, ("test cases without a metric", "metrics without a score"))
+    strange = len(listed) - len(cases)
+    return (
+        replace(parsed, notes=(*parsed.notes, f"cases that are not objects, omitted: {strange}")) if strange else parsed
+    )
 
 
-def _cases(whole: Any) -> list[Case]:
+def _either(*names: str) -> Callable[[tuple[Case, str, Sequence[Case]]], Any]:
+    return lambda item: next((value for name in names if (value := _get(item[0], name)) not in (None, "", [])), None)
+
+
+def _cases(whole: Any) -> list[Any]:
     if isinstance(whole, Mapping):
         run = whole.get(_WRAPPED, whole)
         whole = [case for name in _LISTS for case in run.get(name) or ()] if isinstance(run, Mapping) else []
-    return [case for case in whole if isinstance(case, Mapping)] if isinstance(whole, list) else []
+    return whole if isinstance(whole, list) else []
 
 
 def _get(case: Case, name: str) -> Any:
@@ -72,15 +89,18 @@ def _metrics(case: Case) -> list[Case]:
     return [one for one in _get(case, "metricsData") or [] if isinstance(one, Mapping)]
 
 
-def _judges(case: Case) -> list[str]:
-    return [str(name) for metric in _metrics(case) if (name := _get(metric, "evaluationModel"))]
+def _model(metric: Case) -> str | None:
+    model = _get(metric, "evaluationModel")
+    return str(model) if model else None
 
 
-def _parts(case: Case) -> Sequence[Part] | None:
-    if not _get(case, "metricsData"):
-        return None
-    scored = ((metric, None if metric.get("error") else number(metric.get("score"))) for metric in _metrics(case))
-    return [Part(str(one.get("name")), score, None if score is None else one.get("reason")) for one, score in scored]
+def _parts(item: tuple[Case, str, Sequence[Case]]) -> Sequence[Part] | None:
+    scored = ((metric, None if metric.get("error") else number(metric.get("score"))) for metric in item[2])
+    parts = [
+        Part(str(metric.get("name")), score, None if score is None else metric.get("reason"))
+        for metric, score in scored
+    ]
+    return parts or None
 
 
 IMPORTER = Importer("deepeval", "DeepEval's test run or evaluation result as JSON", _sniff, _read)

@@ -6,6 +6,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ _ZSTD = 93
 _NAMES_AT = 26
 """Where a member's header has the lengths of its name and of its extra field."""
 _LEVELS = {0.0, 0.5, 1.0}
+_MODEL_GRADED, _UNNAMED = "model_graded", "score"
 _NAMES = "samples without a scorer", "scorers' values other than numbers, C, P and I"
 
 Sample = Mapping[str, Any]
@@ -39,31 +41,74 @@ def _sniff(start: Peek) -> bool:
 
 
 def _read(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each sample and epoch, with each scorer's value as a criterion.
+    """Return a record for each sample, epoch and judge, with the value of each of its scorers as a criterion.
 
-    C, P and I are 1, 0.5 and 0, as in Inspect; N (no answer to grade) is missing. A sample without a scorer was not
-    judged and is omitted.
+    A judge is a model that grades: C, P and I are 1, 0.5 and 0, as in Inspect, and N (no answer to grade) is missing.
+    The votes of a panel are judges of their own. Other scorers are counted, unless `options.judge` names one. A sample
+    that failed is a failed judgment; one without a judge's value was not judged and is omitted.
 
     Raises:
-        DatasetError: If the log has no samples.
+        DatasetError: If the log has no samples, or no judge.
     """
     log = _archived(path) if path.suffix == ".eval" else load_object(path)
     samples, evaluation = list(log.get("samples") or ()), log.get("eval") or {}
     if not samples:
         remedy = "use a log written with samples (--log-samples)"
         raise DatasetError("the log has no samples", where=str(path), remedy=remedy)
-    judge = options.judge or _judge(evaluation, samples)
+    scorers = dict.fromkeys(name for sample in samples for name in _scores(sample))
+    graders = {name: found for name in scorers if (found := _graders(name, evaluation, samples, options))}
+    if scorers and not graders:
+        remedy = f"if a scorer is a judge, name it: --judge NAME ({', '.join(scorers)})"
+        raise DatasetError("no scorer is a model that grades", where=str(path), remedy=remedy)
+    judges = dict.fromkeys(judge for found in graders.values() for judge in found)
+    names = {judge: options.judge if options.judge and len(judges) == 1 else judge for judge in judges}
     fields: dict[str, Field] = {
-        "id": lambda sample: str(sample.get("id")),
-        "prompt": "input",
+        "id": lambda item: str(item[0].get("id")),
+        "prompt": lambda item: item[0].get("input"),
         "model": lambda _: str(evaluation.get("model") or "model"),
-        "response": _output,
-        "reference": lambda sample: text(sample.get("target")).strip(),
-        "sample": lambda sample: int(sample.get("epoch") or 1) - 1,
-        "judge": lambda _: judge,
+        "response": lambda item: _output(item[0]),
+        "reference": lambda item: text(item[0].get("target")).strip(),
+        "sample": lambda item: int(item[0].get("epoch") or 1) - 1,
+        "judge": lambda item: names[item[1]],
+        "failure": lambda item: _failure(item[0]),
+        "metadata": lambda item: _metadata(item[0]),
     }
-    values = {part.score for sample in samples for part in _parts(sample) or () if part.score is not None}
-    return scored_items(samples, fields, _parts, _NAMES, (0.0, 1.0, 0.5) if values and values <= _LEVELS else None)
+
+    def parts(item: tuple[Sample, str]) -> Sequence[Part] | None:
+        sample, judge = item
+        values = [
+            part
+            for name, score in _scores(sample).items()
+            for grader, value, reason in zip(*_votes(score, graders.get(name, ())), strict=True)
+            if grader == judge
+            for part in _parts(name, value, reason)
+        ]
+        return values if values or _failure(sample) else None
+
+    items = [(sample, judge) for sample in samples for judge in judges]
+    values = {part.score for item in items for part in parts(item) or () if part.score is not None}
+    scale = (0.0, 1.0, 0.5) if values and values <= _LEVELS else None
+    parsed = scored_items(items, fields, parts, _NAMES, scale)
+    return replace(
+        parsed, notes=(*parsed.notes, *_notes(log, samples, [name for name in scorers if name not in graders]))
+    )
+
+
+def _notes(log: Mapping[str, Any], samples: Sequence[Sample], others: Sequence[str]) -> Iterator[str]:
+    """Yield notes on what is incomplete or omitted."""
+    evaluation = log.get("eval") or {}
+    status, total = log.get("status", "success"), (evaluation.get("dataset") or {}).get("samples")
+    epochs = (evaluation.get("config") or {}).get("epochs") or 1
+    if status != "success" or log.get("invalidated"):
+        of = f" of {total * epochs}" if isinstance(total, int) and isinstance(epochs, int) else ""
+        state = "invalidated" if log.get("invalidated") else f"incomplete ({status})"
+        yield f"the log is {state}: it has {len(samples)}{of} samples"
+    if others:
+        yield f"scorers that are no judges, omitted: {', '.join(others)}"
+    if called := sum(
+        any(_get(message, "tool_calls") for message in sample.get("messages") or ()) for sample in samples
+    ):
+        yield f"samples with tool calls, of which the last answer is kept: {called}"
 
 
 def _archived(path: Path) -> dict[str, Any]:
@@ -114,25 +159,54 @@ def _order(sample: Sample) -> tuple[int, bool, int, str]:
 
 def _scores(sample: Sample) -> Mapping[str, Any]:
     """Return a sample's scores by scorer; logs of version 1 have one without a name."""
-    return sample.get("scores") or ({"score": sample["score"]} if sample.get("score") else {})
+    return sample.get("scores") or ({_UNNAMED: sample["score"]} if sample.get("score") else {})
 
 
-def _judge(evaluation: Mapping[str, Any], samples: Sequence[Sample]) -> str:
-    """Return the grading model named in the log, or else the only scorer."""
-    if role := (evaluation.get("model_roles") or {}).get("grader"):
-        return str(role.get("model") if isinstance(role, Mapping) else role)
-    graded = (model for sample in samples for score in _scores(sample).values() for model in _graders(score))
-    names = dict.fromkeys(name for sample in samples for name in _scores(sample))
-    return next(graded, None) or (next(iter(names)) if len(names) == 1 else "inspect")
+def _graders(name: str, evaluation: Mapping[str, Any], samples: Sequence[Sample], options: Options) -> Sequence[str]:
+    """Return the models that grade in a scorer, in the order of a panel's votes; none if it is not a judge."""
+    named = [scorer for scorer in evaluation.get("scorers") or () if _get(scorer, "name") == name]
+    declared = _models(_get(_get(named[0] if named else {}, "options"), "model"))
+    graded = dict.fromkeys(
+        str(message["model"])
+        for sample in samples
+        for message in _get(_get(_scores(sample).get(name), "metadata"), "grading") or ()
+        if _get(message, "model")
+    )
+    role = _models(_get(evaluation.get("model_roles"), "grader"))
+    if graded or declared or _MODEL_GRADED in name:
+        return declared or role or [*graded][:1] or [name]
+    return [name] if name in (options.judge, _UNNAMED) else []
 
 
-def _graders(score: Any) -> Iterator[str]:
-    """Yield the models that answered in the grading conversation of a score."""
-    metadata = score.get("metadata") if isinstance(score, Mapping) else None
-    grading = metadata.get("grading") if isinstance(metadata, Mapping) else None
-    for message in grading if isinstance(grading, list) else ():
-        if isinstance(message, Mapping) and message.get("model"):
-            yield str(message["model"])
+def _models(value: Any) -> list[str]:
+    """Return the names of one model or several, each a name or an object."""
+    models = value if isinstance(value, list) else [value]
+    return [str(_get(model, "model") or model) for model in models if model]
+
+
+def _get(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, Mapping) else None
+
+
+def _votes(score: Any, graders: Sequence[str]) -> tuple[Sequence[str], Sequence[Any], Sequence[Any]]:
+    """Return the graders of a score, each with its value and its reason; a panel's votes are those of its graders."""
+    value, reason = (score.get("value"), score.get("explanation")) if isinstance(score, Mapping) else (score, None)
+    votes = _get(_get(_get(score, "metadata"), "panel"), "votes")
+    if isinstance(votes, list) and len(votes) == len(graders) > 1:
+        return graders, votes, [None] * len(votes)
+    return graders[:1], [value] * len(graders[:1]), [reason] * len(graders[:1])
+
+
+def _failure(sample: Sample) -> str:
+    error = sample.get("error")
+    return "" if _scores(sample) else str(_get(error, "message") or error or "")
+
+
+def _metadata(sample: Sample) -> dict[str, Any]:
+    """Return a sample's metadata, with its choices."""
+    metadata, choices = sample.get("metadata"), sample.get("choices")
+    own = dict(metadata) if isinstance(metadata, Mapping) else {}
+    return own | ({"choices": choices} if choices else {})
 
 
 def _output(sample: Sample) -> str:
@@ -145,18 +219,14 @@ def _output(sample: Sample) -> str:
     return text(content)
 
 
-def _parts(sample: Sample) -> Sequence[Part] | None:
-    """Return the scorers' values of a sample, by scorer, and by key if a scorer has several."""
-    parts = []
-    for name, score in _scores(sample).items():
-        value, reason = (score.get("value"), score.get("explanation")) if isinstance(score, Mapping) else (score, None)
-        values = {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, Mapping) else {name: value}
-        for key, one in values.items():
-            known = _GRADES.get(one, _GRADES.get(one.lower())) if isinstance(one, str) else None
-            grade = number(one) if known is None else known
-            parts.append(Part(key, grade, reason, f"{key} is {one}" if grade is None else ""))
-            reason = None
-    return parts if _scores(sample) else None
+def _parts(name: str, value: Any, reason: Any) -> Iterator[Part]:
+    """Yield the values of a scorer, by key if it has several."""
+    values = {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, Mapping) else {name: value}
+    for key, item in values.items():
+        known = _GRADES.get(item, _GRADES.get(item.lower())) if isinstance(item, str) else None
+        grade = number(item) if known is None else known
+        yield Part(key, grade, reason, f"{key} is {item}" if grade is None else "")
+        reason = None
 
 
 IMPORTER = Importer("inspect", "an Inspect log, .json or .eval", _sniff, _read)
