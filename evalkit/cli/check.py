@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from evalkit.scoring.leaderboard import Leaderboard
 
 STDIN: Final = "-"
+TRACES: Final = "mlflow-traces:"
 MOST_ROLES: Final = 30
+_TRACES: Final = "mlflow_traces"
+"""The format in which `--label` selects an assessment; in tables it is a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +57,24 @@ def main(arguments: Namespace) -> int:
     if len(names) == 1 and (Path(names[0]) / "manifest.json").exists():
         return _check_run(Path(names[0]), overrides, arguments)
     with TemporaryDirectory(prefix="evalkit-") as scratch:
-        paths = [_stdin(Path(scratch)) if name == STDIN else Path(name).expanduser() for name in names]
+        paths = [_path(name, overrides, Path(scratch)) for name in names]
         checked = _read(paths, names, arguments)
     return _score(checked, ", ".join(names), overrides, arguments)
+
+
+def _path(name: str, overrides: Sequence[str], scratch: Path) -> Path:
+    """Return the path that an argument names; standard input and traces are written to a file in `scratch`."""
+    if name == STDIN:
+        return _stdin(scratch)
+    if not name.startswith(TRACES):
+        return Path(name).expanduser()
+    from evalkit.hydra_app import load_config
+    from evalkit.tracking import fetch_traces, tracking_uri
+
+    settings = load_config(overrides=[word for word in overrides if word.startswith("tracking")]).tracking
+    path = scratch / "traces.jsonl"
+    fetch_traces(tracking_uri(settings, Path.cwd()), name.removeprefix(TRACES), path)
+    return path
 
 
 def _stdin(folder: Path) -> Path:
@@ -84,13 +102,16 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
         options = Options(fields=fields, winners=dict(arguments.map or ()))
         return _Checked(import_judgments(GENERIC, path, options))
     choices = _choices(arguments)
-    if choices == Choices(choices.judges[:1]) and (logs := {log: name for one in paths for log, name in _logs(one)}):
+    plain = choices == Choices(choices.judges[:1], choices.labels[:1])
+    if plain and (logs := {log: name for one in paths for log, name in _logs(one)}):
         name, *others = dict.fromkeys(logs.values())
         if others:
             what = f"has logs of several formats: {', '.join((name, *others))}"
             raise DatasetError(what, where=where, remedy="check them one at a time")
-        first, *more = logs
-        return _Checked(import_judgments(name, first, Options(judge=next(iter(choices.judges), None)), *more))
+        if not choices.labels or name == _TRACES:
+            first, *more = logs
+            options = Options(judge=next(iter(choices.judges), None), dimension=next(iter(choices.labels), None))
+            return _Checked(import_judgments(name, first, options, *more))
     rows = [row for one, name in zip(paths, names, strict=True) for row in _rows(one, name, several=len(paths) > 1)]
     try:
         table = read_table(rows, where, choices)

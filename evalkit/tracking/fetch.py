@@ -175,6 +175,31 @@ def _records(uri: str, wanted: str, named: str) -> list[dict[str, Any]]:
     return records
 
 
+def fetch_traces(uri: str, experiment: str, into: Path) -> None:
+    """Write the traces of an experiment to a file, one `Trace.to_json` for each line.
+
+    Raises:
+        DatasetError: If the store cannot be reached, or has no such experiment or no traces.
+    """
+    named = f"mlflow-traces:{experiment}"
+    with _source_errors(uri, named):
+        client = open_client(uri)
+        if (found := client.get_experiment_by_name(experiment)) is None:
+            what, remedy = (
+                f"no such experiment in {without_password(uri)}",
+                "set tracking.uri to the store that holds it",
+            )
+            raise DatasetError(what, where=named, remedy=remedy)
+        count, token = 0, None
+        with into.open("w", encoding="utf-8") as file:
+            while token != "":
+                page = client.search_traces(locations=[found.experiment_id], page_token=token)
+                file.writelines(f"{trace.to_json()}\n" for trace in page)
+                count, token = count + len(page), page.token or ""
+    if not count:
+        raise DatasetError("the experiment has no traces", where=named, remedy="name one that has traces")
+
+
 def _artifact(uri: str, named: str, format_: str | None) -> Source:
     run_id, _, path = named.partition(":")[2].strip("/").partition("/")
     if not path:

@@ -19,7 +19,7 @@ from evalkit.interop.importers import inspect as reader
 from tests.interop.test_import_as_published import export, result
 from tests.support.import_layouts import INSPECT, SHAPES
 
-LAYOUTS = ("inspect", "promptfoo", "deepeval", "pydantic_evals")
+LAYOUTS = ("inspect", "promptfoo", "deepeval", "pydantic_evals", "mlflow_traces")
 VALUES: tuple[Any, ...] = (None, "two", 3, 10**400, -1.5, True, [], {}, [None], {"x": "y"}, "\x00", [["a"]])
 
 

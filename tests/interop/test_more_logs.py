@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from evalkit.cli import main
 from evalkit.errors import DatasetError
 from evalkit.interop import ImportedJudgments, Options, import_judgments, recognize_format
-from tests.support.import_layouts import LOGS, PYDANTIC_EVALS
+from tests.support.import_layouts import LOGS, MLFLOW_TRACES, PYDANTIC_EVALS
 
 
 @pytest.fixture
@@ -79,8 +80,6 @@ def test_an_evaluator_is_a_judge_only_if_it_is_named(read):
 
 
 def test_check_says_what_it_can_about_two_judges_without_labels(write, tmp_path, capsys, monkeypatch):
-    from evalkit.cli import main
-
     monkeypatch.chdir(tmp_path)
     path = write("report.json", json.dumps(PYDANTIC_EVALS))
     assert main(["check", str(path), "--output", "run", "scoring.bootstrap=0"]) == 0
@@ -152,3 +151,58 @@ def test_each_model_of_deepevals_metrics_is_a_judge(read):
     assert values == {"gpt-5": 0.8, "claude Polite": 0.4, "claude Short": 1.0}
     assert "cases that are not objects, omitted: 2" in found.notes
     assert any(note.startswith("test cases without a metric, omitted: 1") for note in found.notes)
+
+
+def test_traces_have_judges_labels_and_failures_but_no_expectations_or_code(read):
+    found = read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES)
+    assert [(one.judge, one.class_name or one.error) for one in found.judgments] == [
+        ("judge-1", "no"),
+        ("judge-1", "judge down"),
+        ("judge-1", "yes"),
+        ("judge-1", "no"),
+    ]
+    assert [dict(case.labels) for case in found.cases] == [
+        {"ann": ("yes",), "bob": ("no",)},
+        {"ann": ("yes",)},
+        {"ann": ("yes",)},
+        {},
+    ]
+    (first, *_) = found.cases
+    assert (first.prompt, first.responses[0].text, first.responses[0].model) == ("What is 3?", "It is 3", "answerer-1")
+    assert [case.reference for case in found.cases] == ["3", "2", "1", "0"]
+    assert {"assessments by code, omitted: 4", "assessments by judges other than 'right', omitted: 4"} <= {*found.notes}
+    quality = read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES, dimension="quality")
+    assert [(one.judge, dict(one.criteria)) for one in quality.judgments] == [("judge-2", {"quality": 4.0})] * 4
+    with pytest.raises(DatasetError, match=r"no such assessment; select one: --label NAME \(quality, right\)"):
+        read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES, dimension="length")
+    unlabeled = deepcopy(MLFLOW_TRACES)
+    for trace in unlabeled:
+        kept = [one for one in trace["info"]["assessments"] if one["source"]["source_type"] != "HUMAN"]
+        trace["info"]["assessments"] = kept
+    with pytest.raises(DatasetError, match=r"has several assessments; select one: --label NAME \(quality, right\)"):
+        read("mlflow_traces", "traces.jsonl", unlabeled)
+
+
+def test_check_reads_the_traces_of_an_experiment(mlflow_store, tmp_path, capsys, monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    from mlflow.entities import AssessmentSource
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", mlflow_store)
+    mlflow.set_tracking_uri(mlflow_store)
+    mlflow.set_experiment("chats")
+    for number in range(3):
+        with mlflow.start_span(name="answer") as span:
+            span.set_inputs({"question": f"What is {number}?"})
+            span.set_outputs(str(number))
+        mlflow.flush_trace_async_logging()
+        for kind, name in (("LLM_JUDGE", "judge"), ("HUMAN", "ann")):
+            source = AssessmentSource(source_type=kind, source_id=name)
+            mlflow.log_feedback(trace_id=span.trace_id, name="right", value=number != 1, source=source)
+    assert main(["check", "mlflow-traces:chats", "--output", "run", "scoring.bootstrap=0"]) == 0
+    assert "3 labels are too few" in capsys.readouterr().out.splitlines()[0]
+    cases = [json.loads(line) for line in (tmp_path / "run" / "cases.jsonl").read_text("utf-8").splitlines()]
+    assert sorted(case["prompt"] for case in cases) == [f"What is {number}?" for number in range(3)]
+    assert main(["check", "mlflow-traces:none", "--output", "other"]) == 1
+    assert "no such experiment" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()

@@ -9,6 +9,7 @@ from typing import Any
 LOGS = Path(__file__).parents[1] / "interop" / "logs"
 """Logs that the tools wrote; its README has their versions."""
 PYDANTIC_EVALS = json.loads((LOGS / "pydantic_evals.json").read_text("utf-8"))
+MLFLOW_TRACES = [json.loads(line) for line in (LOGS / "mlflow_traces.jsonl").read_text("utf-8").splitlines()]
 PAIR_PROMPT = (
     "[User Question]\nWhy blue?\n\n[The Start of Assistant A's Answer]\n{a}\n[The End of Assistant A's Answer]"
     "\n\n[The Start of Assistant B's Answer]\n{b}\n[The End of Assistant B's Answer]"
@@ -358,5 +359,6 @@ SHAPES: dict[str, tuple[str, Any]] = {
     "deepeval": ("test_run.json", DEEPEVAL),
     "openai_batch": ("batch_output.jsonl", BATCH),
     "pydantic_evals": ("report.json", PYDANTIC_EVALS),
+    "mlflow_traces": ("traces.jsonl", MLFLOW_TRACES),
 }
 WORDS = {"openai_batch": ("dataset=file", "dataset.path=cases.jsonl", "output=bracket")}

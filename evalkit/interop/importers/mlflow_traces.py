@@ -1,0 +1,139 @@
+"""Import MLflow traces, one `Trace.to_json` for each line: the root span's output, judges' and people's assessments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.benchmarks.benchmark import Importer
+from evalkit.benchmarks.judgment_files import Peek, number, rows_of, subject
+from evalkit.benchmarks.layouts import Unit, record_of
+from evalkit.benchmarks.records import Options, ParsedFile, Record
+from evalkit.errors import DatasetError
+
+_JUDGE, _PERSON, _CODE = "LLM_JUDGE", "HUMAN", "CODE"
+_CLASSES: Final = {**dict.fromkeys(("true", "yes", "pass"), "yes"), **dict.fromkeys(("false", "no", "fail"), "no")}
+"""What a judge or a person says of a property: a judge may say "yes" where people say `true`."""
+
+Trace = Mapping[str, Any]
+
+
+def _sniff(start: Peek) -> bool:
+    info = start.row.get("info")
+    return isinstance(info, Mapping) and "trace_id" in info and "data" in start.row
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each trace and judge, with the value of one assessment.
+
+    Values are classes if all are yes or no, and otherwise scores. People's feedback is a label; expectations are
+    references. If people labeled one assessment, only judges of it are read; `options.dimension` selects another. A
+    judge that failed is a failed judgment. Values that are no longer valid are omitted, those of code are counted.
+
+    Raises:
+        DatasetError: If no judge assessed the traces, or assessments differ in kind and none is selected.
+    """
+    traces = [row for _, row in rows_of(path)]
+    valid = [feedback for trace in traces for feedback in _feedback(trace)]
+    judged = dict.fromkeys((_name(one), _source(one, "id")) for one in valid if _source(one, "type") == _JUDGE)
+    if not judged:
+        raise DatasetError("no trace has an assessment by a judge", where=str(path), remedy="use traces with LLM_JUDGE")
+    labeled = dict.fromkeys(_name(one) for one in valid if _source(one, "type") == _PERSON)
+    name = options.dimension or (next(iter(labeled)) if len(labeled) == 1 else None)
+    chosen = [key for key in judged if name in (None, key[0])]
+    kinds = {key: _kind([one for one in valid if (_name(one), _source(one, "id")) == key]) for key in chosen}
+    if not chosen or (len(labeled) > 1 and name is None) or len(set(kinds.values())) > 1:
+        names = ", ".join(dict.fromkeys(assessed for assessed, _ in judged))
+        what = "has no such assessment" if not chosen else "has several assessments"
+        raise DatasetError(what, where=str(path), remedy=f"select one: --label NAME ({names})")
+    unit = next(iter(kinds.values()))
+    by_source = [source for _, source in chosen]
+    judges = {key: key[1] if by_source.count(key[1]) == 1 else f"{key[1]} {key[0]}" for key in chosen}
+    records = [record for trace in traces for record in _records(trace, judges, unit, name)]
+    notes = []
+    if others := sum(_source(one, "type") == _CODE and not _failed(one, judged) for one in valid):
+        notes.append(f"assessments by code, omitted: {others}")
+    if left := sum(_source(one, "type") == _JUDGE and (_name(one), _source(one, "id")) not in judges for one in valid):
+        notes.append(f"assessments by judges other than '{name}', omitted: {left}")
+    return ParsedFile(records, notes=tuple(notes))
+
+
+def _feedback(trace: Trace) -> Iterator[Mapping[str, Any]]:
+    """Yield the assessments that are valid and not expectations."""
+    for assessment in trace["info"].get("assessments") or ():
+        if isinstance(assessment, Mapping) and assessment.get("valid", True) and "feedback" in assessment:
+            yield assessment
+
+
+def _name(assessment: Mapping[str, Any]) -> str:
+    return str(assessment.get("assessment_name"))
+
+
+def _source(assessment: Mapping[str, Any], part: str) -> str:
+    return str((assessment.get("source") or {}).get(f"source_{part}"))
+
+
+def _value(assessment: Mapping[str, Any]) -> Any:
+    value = (assessment.get("feedback") or {}).get("value")
+    return _CLASSES.get(str(value).strip().casefold(), value)
+
+
+def _kind(feedback: Sequence[Mapping[str, Any]]) -> Unit:
+    values = [value for one in feedback if (value := _value(one)) is not None]
+    return "response" if values and all(number(value) is not None for value in values) else "class"
+
+
+def _failed(assessment: Mapping[str, Any], judged: Mapping[tuple[str, str], None]) -> bool:
+    """Return whether code failed under the name of a judge's assessment."""
+    error = (assessment.get("feedback") or {}).get("error")
+    return bool(error) and any(name == _name(assessment) for name, _ in judged)
+
+
+def _records(trace: Trace, judges: Mapping[tuple[str, str], str], unit: Unit, name: str | None) -> Iterator[Record]:
+    """Yield the records of a trace: a judge's values in the order of their runs, or that it failed."""
+    spans = (trace.get("data") or {}).get("spans") or ()
+    root: Mapping[str, Any] = next((span for span in spans if not span.get("parent_span_id")), {})
+    inputs = [_attribute(span, "Inputs") for span in spans]
+    expected = [
+        (one.get("expectation") or {}).get("value")
+        for one in trace["info"].get("assessments") or ()
+        if "expectation" in one
+    ]
+    cells: dict[str, Any] = {
+        "id": str(trace["info"]["trace_id"]),
+        "prompt": subject(_attribute(root, "Inputs")),
+        "response": subject(_attribute(root, "Outputs")),
+        "model": next((part["model"] for part in inputs if isinstance(part, Mapping) and part.get("model")), None),
+        "reference": subject(expected[0]) if len(expected) == 1 else None,
+    }
+    for one in _feedback(trace):
+        if _source(one, "type") == _PERSON and (name is None or _name(one) == name) and _value(one) is not None:
+            cells[f"label.{_source(one, 'id')}"] = _value(one)
+    verdict = "class" if unit == "class" else "score"
+    for (assessed, source), judge in judges.items():
+        given = [one for one in _feedback(trace) if _name(one) == assessed]
+        for one in given:
+            error = (one.get("feedback") or {}).get("error")
+            if (_source(one, "type"), _source(one, "id")) == (_JUDGE, source) or (
+                error and _source(one, "type") != _PERSON
+            ):
+                said = (
+                    {"failure": str(error.get("error_message"))}
+                    if isinstance(error, Mapping)
+                    else {verdict: _value(one)}
+                )
+                yield record_of({**cells, **said, "judge": judge, "text": one.get("rationale")}, cells["id"], unit)
+
+
+def _attribute(span: Mapping[str, Any], name: str) -> Any:
+    """Return the inputs or outputs of a span, which are JSON in its attributes."""
+    value = (span.get("attributes") or {}).get(f"mlflow.span{name}")
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+
+
+IMPORTER: Final = Importer("mlflow_traces", "MLflow traces with assessments, one JSON for each line", _sniff, _read)
