@@ -163,7 +163,7 @@ def _scores(sample: Sample) -> Mapping[str, Any]:
 
 
 def _graders(name: str, evaluation: Mapping[str, Any], samples: Sequence[Sample], options: Options) -> Sequence[str]:
-    """Return the models that grade in a scorer, in the order of a panel's votes; none if it is not a judge."""
+    """Return the models that grade in a scorer, in the order of a panel's votes; empty if it is not a judge."""
     named = [scorer for scorer in evaluation.get("scorers") or () if _get(scorer, "name") == name]
     declared = _models(_get(_get(named[0] if named else {}, "options"), "model"))
     graded = dict.fromkeys(
