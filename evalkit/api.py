@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +20,12 @@ from evalkit.batch.requests import reason_against
 from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
-from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, load_cases, with_examples
+from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, Source, load_cases, with_examples
 from evalkit.engine import JudgingResult, Progress, Session
 from evalkit.engine import judge as judge_cases
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.rate_limits import SharedLimits
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, DatasetError
 from evalkit.evaluators import make_evaluator
 from evalkit.gating import apply_gate, check_gate, check_rules, write_with_gate
 from evalkit.judges import describe_judges, describe_rewriter, make_arbiter, make_judges
@@ -42,7 +43,7 @@ from evalkit.scoring.metrics.biases import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
 from evalkit.scoring.verdicts.pairs import AGGREGATE
 from evalkit.store import open_store, shared_state
-from evalkit.tracking import begin_recording, dataset_fetchers, warm_up
+from evalkit.tracking import TRACES, begin_recording, dataset_fetchers, fetch_traces, tracking_uri, warm_up
 from evalkit.types import Case, Judgment, Verdict
 from evalkit.workers import WORKER_KINDS, Shard, ShardReport, add_spent, judge_in_workers
 
@@ -93,6 +94,7 @@ def _how_to_read(config: RunConfig) -> dict[str, Any]:
         "mode": config.mode.name,
         "base": project(),
         "fetch": _fetch(config),
+        "logs": partial(_logs, config=config),
         "describe": _describe,
         "items": config.mode.items,
         "classes": config.rubric.named_classes,
@@ -115,7 +117,22 @@ def build_evaluator(config: RunConfig, templates: Mapping[str, str] | None = Non
 
 
 def _fetch(config: RunConfig) -> Mapping[str, Fetch]:
-    return dataset_fetchers(config.tracking, folder=Path.cwd())
+    def traces(named: str, _format: str | None) -> Source:
+        with tempfile.TemporaryDirectory(prefix="evalkit-") as folder:
+            file = Path(folder) / "traces.jsonl"
+            fetch_traces(tracking_uri(config.tracking, Path.cwd()), named.removeprefix(TRACES), file)
+            source = _logs([file], named, config=config)
+        if source is None:
+            raise DatasetError("the traces have no answers", where=named, remedy="name another experiment")
+        return replace(source, files=())
+
+    return {**dataset_fetchers(config.tracking, folder=Path.cwd()), TRACES.removesuffix(":"): traces}
+
+
+def _logs(paths: Sequence[Path], name: str, *, config: RunConfig) -> Source | None:
+    from evalkit.interop.answers import log_source
+
+    return log_source(paths, name, classes=config.rubric.named_classes is not None)
 
 
 def _describe(path: Path) -> str | None:

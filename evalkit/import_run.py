@@ -163,6 +163,7 @@ def import_run(
 
     Raises:
         ConfigError: If the config is invalid for the judgments, or the folder cannot be written.
+        DatasetError: If no judgment has a value.
     """
     started = datetime.now(UTC)
     if overwrite:
@@ -179,6 +180,9 @@ def import_run(
     again = _read_again(config, brought) if texts else judgments
     differs = () if brought.unread else tuple(differences(judgments, again))
     judgments = again if take else judgments
+    if not any(one.status in ("ok", "repaired") for one in judgments):
+        remedy = "name the column of the verdicts, or the meaning of their words with --map"
+        raise DatasetError("no row has a usable verdict", where=source, remedy=remedy)
     dataset = _dataset(config, brought, source, scale_given=scale_given)
     evaluator = make_evaluator(config, prompt_folders=[project() / "prompts"])
     imported = {

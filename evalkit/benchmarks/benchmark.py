@@ -55,12 +55,14 @@ class Importer:
         about: Its files, for the help.
         sniff: Returns whether a file with this beginning may be in the format.
         read: Returns the records of a file, or the judgments of the given cases.
+        is_log: Whether its files have the answers of models, which other judges can judge.
     """
 
     name: str
     about: str
     sniff: Callable[[Peek], bool]
     read: Callable[[Path, Options], ParsedFile | ImportedJudgments]
+    is_log: bool = False
 
 
 @dataclass(frozen=True, slots=True)

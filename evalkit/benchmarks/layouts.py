@@ -78,6 +78,8 @@ def scored_items(
     parts: Callable[[Any], Sequence[Part] | None],
     names: tuple[str, str],
     scale: tuple[float, float, float] | None = (0.0, 1.0, 0.001),
+    *,
+    unjudged: bool = False,
 ) -> ParsedFile:
     """Return a record for each item, with its scores as criteria, and notes on what is omitted.
 
@@ -87,8 +89,9 @@ def scored_items(
         parts: Returns the scores of an item; `None` if it was not judged and is omitted.
         names: How notes call items that are not judged, and parts without a score.
         scale: The scale of all scores (min, max, step), if it is known.
+        unjudged: Whether to keep items that are not judged.
     """
-    judged = [(item, scores) for item in items if (scores := parts(item)) is not None]
+    judged = [(item, scores or ()) for item in items if (scores := parts(item)) is not None or unjudged]
     criteria: dict[str, str] = {}
     records = [
         record_of({**cells_of(item, fields), **_scored(scores, criteria)}, str(index), "response")

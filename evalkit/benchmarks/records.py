@@ -113,6 +113,7 @@ class Options:
     `fields` maps canonical names to columns (format generic). `dimension` selects the human grades if a file has
     several. `scores` selects scores if a file has both scores and winners. `judge` is the judge's name if the file does
     not have it. `custom_id` is the pattern of a batch's ids, and `cases` are its cases. `winners` are more spellings.
+    `answers` reads all answers of a log, also those that no judge judged.
     """
 
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -122,6 +123,7 @@ class Options:
     custom_id: str | None = None
     cases: tuple[Case, ...] = ()
     winners: Mapping[str, str] = field(default_factory=dict)
+    answers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

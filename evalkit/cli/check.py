@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from evalkit.scoring.leaderboard import Leaderboard
 
 STDIN: Final = "-"
-TRACES: Final = "mlflow-traces:"
 MOST_ROLES: Final = 30
 _TRACES: Final = "mlflow_traces"
 """The format in which `--label` selects an assessment; in tables it is a column."""
@@ -64,6 +63,8 @@ def main(arguments: Namespace) -> int:
 
 def _path(name: str, overrides: Sequence[str], scratch: Path) -> Path:
     """Return the path that an argument names; standard input and traces are written to a file in `scratch`."""
+    from evalkit.tracking import TRACES
+
     if name == STDIN:
         return _stdin(scratch)
     if not name.startswith(TRACES):
@@ -173,8 +174,6 @@ def _score(checked: _Checked, source: str, overrides: Sequence[str], arguments: 
     from evalkit.import_run import import_run
 
     brought = checked.brought
-    if not any(one.status in ("ok", "repaired") for one in brought.judgments):
-        raise DatasetError("no row has a usable verdict", where=source, remedy="name the verdicts: --judge COLUMN")
     config = load_settings(dict(brought.settings), overrides)
     folder = arguments.output or default_folder(config)
     path = {"path": str(folder.absolute() / "cases.jsonl"), "format": "jsonl"}

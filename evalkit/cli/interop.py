@@ -361,20 +361,19 @@ def _add(result: RunResult, folder: Path, labels: Sequence[Label], source: str, 
 
 
 def _imported(table: Path) -> Path:
-    """Return the run folder of a table of judgments: NAME-labels in the current folder, imported the first time.
+    """Return the run folder of a table or a log: NAME-labels in the current folder, checked the first time.
 
     Raises:
-        ConfigError: if the table cannot be imported, or the folder has another run.
+        ConfigError: if the table cannot be read, or the folder has another run.
     """
+    from evalkit.cli import check
     from evalkit.cli.parser import parse
-    from evalkit.interop import recognize_format
     from evalkit.runs.layout import MANIFEST
     from evalkit.runs.read import read_facts
 
     source, folder = str(table.absolute()), Path(f"{table.stem}-labels")
     if not (folder / MANIFEST).exists():
-        layout = recognize_format(table) or "generic"
-        import_(parse(["import", layout, source, "--output", str(folder), "tracking=none"]))
+        check.main(parse(["check", source, "--output", str(folder)]))
     elif (read_facts(folder)[0].get("imported") or {}).get("source") != source:
         remedy = f"move it, or label that run: evalkit label {folder} --page"
         raise ConfigError("contains another run", where=str(folder), remedy=remedy)

@@ -141,8 +141,9 @@ class DatasetConfig(PluginSection):
 
     named: ClassVar[str] = "format"
 
-    path: str | None = None
-    """File, folder, glob, `-` (stdin), `evalkit:…`, `mlflow:…`, `runs:/…`, or the name of a Hugging Face dataset."""
+    path: str | list[str] | None = None
+    """File, folder, glob, `-` (stdin), `evalkit:…`, `mlflow:…`, `runs:/…`, the name of a Hugging Face dataset, another
+    tool's log, `mlflow-traces:EXPERIMENT`, or several logs, whose answers to the same sample are one case."""
     format: str | None = None
     """Format of the file, `cases` for a run's `cases.jsonl`, or the name of a plug-in's format; by default detected."""
     benchmark: str | None = None

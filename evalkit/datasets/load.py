@@ -23,7 +23,7 @@ from evalkit.datasets.joins import build_joins, join_rows
 from evalkit.datasets.labels import has_label, unlabeled_note
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.datasets.sampling import Choice, Division
-from evalkit.datasets.sources import Fetch, open_source
+from evalkit.datasets.sources import Fetch, Logs, open_source
 from evalkit.datasets.text import Tally
 from evalkit.errors import DatasetError
 from evalkit.plugins import find_benchmark
@@ -173,6 +173,7 @@ class CaseStream:
         base: A folder to search for files after the current one.
         frame: Rows from Python instead of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
         fetch: Functions that fetch paths of the form `scheme:…`, by scheme.
+        logs: Reads the answers in other tools' logs.
         describe: Describes a file that has no cases, if it knows its content.
         items: The checklist items of all cases.
         classes: The classes of the rubric, which labels name; `None` if labels are choices and grades.
@@ -190,17 +191,18 @@ class CaseStream:
         base: Path | None = None,
         frame: Any = None,
         fetch: Mapping[str, Fetch] | None = None,
+        logs: Logs | None = None,
         describe: Describe | None = None,
         items: tuple[ChecklistItem, ...] = (),
         classes: Classes | None = None,
         decode: Decode | None = None,
     ) -> None:
-        source = open_source(config, base=base, frame=frame, fetch=fetch)
+        source = open_source(config, base=base, frame=frame, fetch=fetch, logs=logs)
         self.source = source.name
         self.benchmark = None if config.benchmark is None else find_benchmark(config.benchmark)
         self._config, self._mode, self._rows = config, mode, source.rows
         self._files, self._tally, self._describe = source.files, Tally(), describe
-        self._left_out = source.left_out
+        self._left_out, self._given = source.left_out, source.notes
         self._joins = build_joins(config.join, base, self._tally)
         self._reader = CaseReader(config, mode, self._joins, self._tally, items, classes)
         self._decode = decode if config.format == RECORDED else None
@@ -257,7 +259,7 @@ class CaseStream:
         files = tuple(note for join in self._joins for note in join.notes())
         benchmark_note = () if self.benchmark is None else (self.benchmark.note,)
         lost = tuple(f"{what}, omitted: {count}" for what, count in self._left_out.items())
-        return (*benchmark_note, *lost, *self._choice.notes(), *files, *self._tally.notes(), *unlabeled)
+        return (*benchmark_note, *self._given, *lost, *self._choice.notes(), *files, *self._tally.notes(), *unlabeled)
 
     def _division(self) -> Division | None:
         rule = self._config.division

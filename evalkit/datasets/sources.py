@@ -73,6 +73,8 @@ def is_missing(config: DatasetConfig, base: Path | None) -> bool:
     named = config.path
     if named is None:
         return True
+    if isinstance(named, list):
+        return not all(place.exists() for one in named for place in _places(one, base)[-1:])
     if named == STDIN or _SCHEME.match(named) or (config.format or "").lower() == HUB:
         return False
     return not any(place.exists() or (has_magic(named) and _matching(place)) for place in _places(named, base))
@@ -242,17 +244,21 @@ HUB = "hf"
 class Source:
     """Rows that can be read repeatedly: `rows()` starts again. `name` is their name in the manifest.
 
-    `files` are the files or the folder of the rows, if any. `left_out` counts omitted items by kind.
+    `files` are the files or the folder of the rows, if any. `left_out` counts omitted items by kind, and `notes` list
+    assumptions.
     """
 
     name: str
     rows: Callable[[], Rows]
     files: Sequence[Path] = ()
     left_out: Counter[str] = field(default_factory=Counter)
+    notes: Sequence[str] = ()
 
 
 Fetch = Callable[[str, str | None], Source]
 """Fetches a path with a scheme, in the given format or that of its suffix."""
+Logs = Callable[[Sequence[Path], str], Source | None]
+"""Reads the answers in other tools' logs, several as one; `None` for a file that is not a log."""
 
 
 def open_source(
@@ -261,6 +267,7 @@ def open_source(
     base: Path | None = None,
     frame: Any = None,
     fetch: Mapping[str, Fetch] | None = None,
+    logs: Logs | None = None,
 ) -> Source:
     """Return the source of a config.
 
@@ -269,6 +276,7 @@ def open_source(
         base: A folder to search for files after the current one.
         frame: Rows from Python instead of `dataset.path`: a pandas or polars frame, an Arrow table, or mappings.
         fetch: Functions that fetch paths of the form `scheme:…`, by scheme.
+        logs: Reads files that are logs, unless `dataset.format` or `dataset.fields` says how to read them.
 
     Raises:
         ConfigError: If the settings are invalid, or the source does not exist.
@@ -276,6 +284,8 @@ def open_source(
     if frame is not None:
         return Source("frame", lambda: frame_rows(frame))
     named = config.path
+    if isinstance(named, list):
+        return _several(named, base, logs)
     if not named:
         remedy = f"set it to a file, or to {SHIPPED}sample.jsonl for the shipped sample"
         if config.benchmark is not None:
@@ -293,7 +303,20 @@ def open_source(
     hub = {"subset": config.subset, "split": config.hub_split, "revision": config.revision}
     if foreign := next((key for key, value in hub.items() if value is not None), None):
         raise ConfigError("applies only to Hugging Face datasets", where=f"dataset.{foreign}", remedy="set dataset=hf")
-    return file_source(find_files(named, base, format=config.format), config.format, named)
+    files = find_files(named, base, format=config.format)
+    if len(files) == 1 and logs and config.format is None and not config.fields and (log := logs(files, named)):
+        return log
+    return file_source(files, config.format, named)
+
+
+def _several(names: Sequence[str], base: Path | None, logs: Logs | None) -> Source:
+    """Return a source with a case for each sample that is in several logs."""
+    several = len(set(names)) == len(names) > 1
+    source = logs([find_place(name, base) for name in names], ", ".join(names)) if logs and several else None
+    if source is None:
+        what, remedy = "a list is only for two or more different logs", "name one file, folder or glob"
+        raise ConfigError(what, where=f"{KEY}=[{','.join(names)}]", remedy=remedy)
+    return source
 
 
 def file_source(paths: Sequence[Path], format: str | None, name: str) -> Source:  # noqa: A002 - as in the config

@@ -41,10 +41,15 @@ def importers() -> dict[str, Importer]:
 
     Those of tools are in the modules of `importers`; adding one is adding a module.
     """
-    modules = (import_module(module.name) for module in iter_modules(folder.__path__, f"{folder.__name__}."))
-    own = {module.IMPORTER.name: module.IMPORTER for module in modules}
+    own = tools()
     published = (benchmark.importer for benchmark in iter_benchmarks() if benchmark.importer is not None)
     return {GENERIC: own[GENERIC], **{one.name: one for one in published}, **own}
+
+
+def tools() -> dict[str, Importer]:
+    """Return the importers that are modules of `importers`, by name."""
+    modules = (import_module(module.name) for module in iter_modules(folder.__path__, f"{folder.__name__}."))
+    return {module.IMPORTER.name: module.IMPORTER for module in modules}
 
 
 def formats() -> dict[str, str]:
@@ -70,10 +75,10 @@ def recognize_format(path: Path) -> str | None:
 
 
 def _detected(start: Peek) -> str | None:
-    return next((name for name, one in importers().items() if name != GENERIC and _sniffs(one, start)), None)
+    return next((name for name, one in importers().items() if name != GENERIC and is_format(one, start)), None)
 
 
-def _sniffs(made: Importer, start: Peek) -> bool:
+def is_format(made: Importer, start: Peek) -> bool:
     """Return whether a file looks like a format; a damaged one does not."""
     try:
         return bool(made.sniff(start))
@@ -146,16 +151,26 @@ def _content(made: Importer, path: Path, options: Options) -> ParsedFile | Impor
     if not path.exists():
         raise DatasetError("no such file", where=str(path), remedy="use the file with the judgments")
     start = peek(path)
-    if not _sniffs(made, start):
+    if not is_format(made, start):
         remedy = describe_formats(start)
         if remedy == UNKNOWN and path.suffix.lower() in (".csv", ".tsv", ".jsonl"):
             next(iter(reader_for(None, path)(path)), None)  # raises a more specific error if the file cannot be read
         what = "has no readable rows" if remedy == UNKNOWN else f"does not look like {made.name}"
         raise DatasetError(what, where=str(path), remedy=remedy)
     try:
-        return made.read(path, options)
+        return read_format(made, path, options)
     except ConfigError as bad:
         raise _with_remedy(bad, made.name, start, options) from None
+
+
+def read_format(made: Importer, path: Path, options: Options) -> ParsedFile | ImportedJudgments:
+    """Return the content of a file in the importer's format.
+
+    Raises:
+        DatasetError: If it is damaged, or has nothing to read.
+    """
+    try:
+        return made.read(path, options)
     except DAMAGE as bad:
         what = (
             f"is damaged, or written by a version that evalkit does not know ({type(bad).__name__}: {str(bad)[:100]})"

@@ -15,9 +15,10 @@ from evalkit.plugins import TRACKERS, construct, find
 from evalkit.results import RunResult, Tracker
 from evalkit.runs import write_manifest
 from evalkit.tracking.connection import VIEW, check_tracking, server_environment, tracking_uri
-from evalkit.tracking.fetch import dataset_fetchers, fetch_run, fetch_traces, find_run, is_run_id, job_runs
+from evalkit.tracking.fetch import TRACES, dataset_fetchers, fetch_run, fetch_traces, find_run, is_run_id, job_runs
 
 __all__ = [
+    "TRACES",
     "VIEW",
     "check_tracking",
     "dataset_fetchers",

@@ -121,6 +121,8 @@ def find_run(word: str, tracking: TrackingConfig, *, folder: Path, scratch: Path
 
 
 DATASET, RUN = "mlflow", "runs"
+TRACES = "mlflow-traces:"
+"""The beginning of a path that names the traces of an experiment."""
 _ID = "d-"
 _COLUMNS = ("inputs", "outputs", "expectations", "tags")
 
@@ -181,7 +183,7 @@ def fetch_traces(uri: str, experiment: str, into: Path) -> None:
     Raises:
         DatasetError: If the store cannot be reached, or has no such experiment or no traces.
     """
-    named = f"mlflow-traces:{experiment}"
+    named = f"{TRACES}{experiment}"
     with _source_errors(uri, named):
         client = open_client(uri)
         if (found := client.get_experiment_by_name(experiment)) is None:

@@ -11,7 +11,8 @@ import pytest
 from evalkit.cli import main
 from evalkit.errors import DatasetError
 from evalkit.interop import ImportedJudgments, Options, import_judgments, recognize_format
-from tests.support.import_layouts import LOGS, MLFLOW_TRACES, PYDANTIC_EVALS
+from tests.interop.test_import_as_published import export, result
+from tests.support.import_layouts import DEEPEVAL, LOGS, MLFLOW_TRACES, PYDANTIC_EVALS
 
 
 @pytest.fixture
@@ -206,3 +207,50 @@ def test_check_reads_the_traces_of_an_experiment(mlflow_store, tmp_path, capsys,
     assert main(["check", "mlflow-traces:none", "--output", "other"]) == 1
     assert "no such experiment" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
+
+
+def test_promptfoos_graders_are_judges_and_repeats_are_answers_of_one_case(read):
+    rows = [result(test, 0, score) for test, score in ((0, 1), (1, 0.5), (2, 0.25))]
+    for row, answer in zip(rows, ("one", "two", "three"), strict=True):
+        row |= {"vars": {"n": "x"}, "response": {"output": answer}, "prompt": {"raw": "Solve riddle x"}}
+        row["testCase"] = {"vars": {"n": "x"}}
+        second = deepcopy(row["gradingResult"]["componentResults"][1])
+        second["assertion"]["provider"], second["score"] = {"id": "judge-2"}, 0.1
+        row["gradingResult"]["componentResults"].append(second)
+    content = export(*rows) | {"config": {"defaultTest": {"options": {"provider": {"id": "judge-1"}}}}}
+    found = read("promptfoo", "results.json", content)
+    assert [(one.case_id, one.unit, one.judge, one.criteria["llm-rubric"]) for one in found.judgments] == [
+        ("0", (place,), judge, score)
+        for place, first in enumerate((1, 0.5, 0.25))
+        for judge, score in (("judge-1", first), ("judge-2", 0.1))
+    ]
+    assert [one.text for one in found.cases[0].responses] == ["one", "two", "three"]
+    assert "tests that repeat another one, read as more answers to it: 2" in found.notes
+    for row in rows:  # tests without variables are told apart by their number only
+        row |= {"vars": {}}
+    assert len(read("promptfoo", "results.json", content).cases) == 3
+
+
+def test_a_deepeval_case_that_is_there_twice_is_judged_twice(read):
+    content = deepcopy(DEEPEVAL)
+    for number, case in enumerate(content["testCases"]):
+        case["input"] = f"question {number}"
+    again = deepcopy(content["testCases"][0]) | {"name": "test_case_9"}
+    again["metricsData"][0]["score"] = 0.25
+    content["testCases"].append(again)
+    found = read("deepeval", "test_run.json", content)
+    first = [one.criteria["Answer Relevancy"] for one in found.judgments if one.case_id == "0 test_case_0"]
+    assert first == [1.0, 0.25]
+    assert "judged more than once in one order: read as samples: 1" in found.notes
+
+
+@pytest.mark.parametrize("command", ["import", "check"])
+def test_a_file_without_a_usable_verdict_is_one_line_and_writes_nothing(command, write, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write("table.csv", "id,prompt,response,verdict,human\n" + "".join(f"{n},p,r{n},error,pass\n" for n in range(30)))
+    words = ["import", "generic", "table.csv", "--fields", "class=verdict"]
+    arguments = words if command == "import" else ["check", "table.csv", "--judge", "verdict"]
+    assert main([*arguments, "tracking=none"]) == 1
+    printed = capsys.readouterr()
+    assert "no row has a usable verdict" in printed.err, printed
+    assert [one.name for one in tmp_path.iterdir()] == ["table.csv"]

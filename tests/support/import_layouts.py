@@ -287,6 +287,7 @@ DEEPEVAL = {
         )
     ]
 }
+DEEPEVAL["testCases"][1]["input"] = "How do I return socks?"
 BATCH = [
     {
         "id": f"batch_req_{name}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ _LISTS = (
     "testResults",
     "test_results",
 )
+_TEXTS = "input", "scenario", "actualOutput", "turns", "expectedOutput", "context", "retrievalContext"
 _WRAPPED = "testRunData"
 """The key of the test run in .deepeval/.latest_test_run.json."""
 
@@ -41,11 +43,14 @@ def _read(path: Path, options: Options) -> ParsedFile:
     """
     listed = _cases(load_json(path))
     cases = [case for case in listed if isinstance(case, Mapping)]
-    index = {id(case): index for index, case in enumerate(case for case in cases if _get(case, "metricsData"))}
+    ids: dict[str, str] = {}
+    for case in cases:
+        if options.answers or _get(case, "metricsData"):
+            ids.setdefault(_key(case), f"{len(ids)} {case.get('name') or ''}".strip())
     judges = [*dict.fromkeys(model for case in cases for metric in _metrics(case) if (model := _model(metric)))]
     only = options.judge or (judges[0] if len(judges) == 1 else None)
     fields: dict[str, Field] = {
-        "id": lambda item: f"{index[id(item[0])]} {item[0].get('name') or ''}".strip(),
+        "id": lambda item: ids[_key(item[0])],
         "prompt": lambda item: item[0].get("input") or item[0].get("scenario"),
         "response": _either("actualOutput", "turns"),
         "context": _either("context", "retrievalContext"),
@@ -61,11 +66,17 @@ def _read(path: Path, options: Options) -> ParsedFile:
             [only] if only else dict.fromkeys(_model(metric) or _UNNAMED for metric in _metrics(case) or [{}])
         )
     ]
-    parsed = scored_items(items, fields, _parts, ("test cases without a metric", "metrics without a score"))
+    names = "test cases without a metric", "metrics without a score"
+    parsed = scored_items(items, fields, _parts, names, unjudged=options.answers)
     strange = len(listed) - len(cases)
     return (
         replace(parsed, notes=(*parsed.notes, f"cases that are not objects, omitted: {strange}")) if strange else parsed
     )
+
+
+def _key(case: Case) -> str:
+    """Return what identifies a test case: one with equal texts is the same, measured again."""
+    return json.dumps([_get(case, name) for name in _TEXTS], sort_keys=True)
 
 
 def _either(*names: str) -> Callable[[tuple[Case, str, Sequence[Case]]], Any]:
@@ -103,4 +114,4 @@ def _parts(item: tuple[Case, str, Sequence[Case]]) -> Sequence[Part] | None:
     return parts or None
 
 
-IMPORTER = Importer("deepeval", "DeepEval's test run or evaluation result as JSON", _sniff, _read)
+IMPORTER = Importer("deepeval", "DeepEval's test run or evaluation result as JSON", _sniff, _read, is_log=True)

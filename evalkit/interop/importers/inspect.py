@@ -57,10 +57,12 @@ def _read(path: Path, options: Options) -> ParsedFile:
         raise DatasetError("the log has no samples", where=str(path), remedy=remedy)
     scorers = dict.fromkeys(name for sample in samples for name in _scores(sample))
     graders = {name: found for name in scorers if (found := _graders(name, evaluation, samples, options))}
-    if scorers and not graders:
+    if scorers and not graders and not options.answers:
         remedy = f"if a scorer is a judge, name it: --judge NAME ({', '.join(scorers)})"
         raise DatasetError("no scorer is a model that grades", where=str(path), remedy=remedy)
     judges = dict.fromkeys(judge for found in graders.values() for judge in found)
+    if options.answers and not judges:
+        judges = {"": None}
     names = {judge: options.judge if options.judge and len(judges) == 1 else judge for judge in judges}
     fields: dict[str, Field] = {
         "id": lambda item: str(item[0].get("id")),
@@ -88,7 +90,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     items = [(sample, judge) for sample in samples for judge in judges]
     values = {part.score for item in items for part in parts(item) or () if part.score is not None}
     scale = (0.0, 1.0, 0.5) if values and values <= _LEVELS else None
-    parsed = scored_items(items, fields, parts, _NAMES, scale)
+    parsed = scored_items(items, fields, parts, _NAMES, scale, unjudged=options.answers)
     return replace(
         parsed, notes=(*parsed.notes, *_notes(log, samples, [name for name in scorers if name not in graders]))
     )
@@ -105,10 +107,12 @@ def _notes(log: Mapping[str, Any], samples: Sequence[Sample], others: Sequence[s
         yield f"the log is {state}: it has {len(samples)}{of} samples"
     if others:
         yield f"scorers that are no judges, omitted: {', '.join(others)}"
-    if called := sum(
-        any(_get(message, "tool_calls") for message in sample.get("messages") or ()) for sample in samples
-    ):
-        yield f"samples with tool calls, of which the last answer is kept: {called}"
+    if called := sum(map(_calls_tools, samples)):
+        yield f"samples with tool calls, whose answer is the last one, and whose messages are in the metadata: {called}"
+
+
+def _calls_tools(sample: Sample) -> bool:
+    return any(_get(message, "tool_calls") for message in sample.get("messages") or ())
 
 
 def _archived(path: Path) -> dict[str, Any]:
@@ -203,10 +207,11 @@ def _failure(sample: Sample) -> str:
 
 
 def _metadata(sample: Sample) -> dict[str, Any]:
-    """Return a sample's metadata, with its choices."""
+    """Return a sample's metadata, with its choices, and its messages if they have more than texts."""
     metadata, choices = sample.get("metadata"), sample.get("choices")
     own = dict(metadata) if isinstance(metadata, Mapping) else {}
-    return own | ({"choices": choices} if choices else {})
+    messages = {"messages": sample["messages"]} if _calls_tools(sample) else {}
+    return own | ({"choices": choices} if choices else {}) | messages
 
 
 def _output(sample: Sample) -> str:
@@ -229,4 +234,4 @@ def _parts(name: str, value: Any, reason: Any) -> Iterator[Part]:
         reason = None
 
 
-IMPORTER = Importer("inspect", "an Inspect log, .json or .eval", _sniff, _read)
+IMPORTER = Importer("inspect", "an Inspect log, .json or .eval", _sniff, _read, is_log=True)

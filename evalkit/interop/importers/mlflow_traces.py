@@ -38,6 +38,8 @@ def _read(path: Path, options: Options) -> ParsedFile:
     traces = [row for _, row in rows_of(path)]
     valid = [feedback for trace in traces for feedback in _feedback(trace)]
     judged = dict.fromkeys((_name(one), _source(one, "id")) for one in valid if _source(one, "type") == _JUDGE)
+    if options.answers:
+        return ParsedFile([_answer(trace) for trace in traces])
     if not judged:
         raise DatasetError("no trace has an assessment by a judge", where=str(path), remedy="use traces with LLM_JUDGE")
     labeled = dict.fromkeys(_name(one) for one in valid if _source(one, "type") == _PERSON)
@@ -93,21 +95,7 @@ def _failed(assessment: Mapping[str, Any], judged: Mapping[tuple[str, str], None
 
 def _records(trace: Trace, judges: Mapping[tuple[str, str], str], unit: Unit, name: str | None) -> Iterator[Record]:
     """Yield the records of a trace: a judge's values in the order of their runs, or that it failed."""
-    spans = (trace.get("data") or {}).get("spans") or ()
-    root: Mapping[str, Any] = next((span for span in spans if not span.get("parent_span_id")), {})
-    inputs = [_attribute(span, "Inputs") for span in spans]
-    expected = [
-        (one.get("expectation") or {}).get("value")
-        for one in trace["info"].get("assessments") or ()
-        if "expectation" in one
-    ]
-    cells: dict[str, Any] = {
-        "id": str(trace["info"]["trace_id"]),
-        "prompt": subject(_attribute(root, "Inputs")),
-        "response": subject(_attribute(root, "Outputs")),
-        "model": next((part["model"] for part in inputs if isinstance(part, Mapping) and part.get("model")), None),
-        "reference": subject(expected[0]) if len(expected) == 1 else None,
-    }
+    cells = _cells(trace)
     for one in _feedback(trace):
         if _source(one, "type") == _PERSON and (name is None or _name(one) == name) and _value(one) is not None:
             cells[f"label.{_source(one, 'id')}"] = _value(one)
@@ -127,6 +115,43 @@ def _records(trace: Trace, judges: Mapping[tuple[str, str], str], unit: Unit, na
                 yield record_of({**cells, **said, "judge": judge, "text": one.get("rationale")}, cells["id"], unit)
 
 
+def _cells(trace: Trace) -> dict[str, Any]:
+    """Return the cells of a trace's prompt, answer and reference."""
+    spans = (trace.get("data") or {}).get("spans") or ()
+    root: Mapping[str, Any] = next((span for span in spans if not span.get("parent_span_id")), {})
+    inputs = [_attribute(span, "Inputs") for span in spans]
+    expected = [
+        (one.get("expectation") or {}).get("value")
+        for one in trace["info"].get("assessments") or ()
+        if "expectation" in one
+    ]
+    return {
+        "id": str(trace["info"]["trace_id"]),
+        "prompt": subject(_attribute(root, "Inputs")),
+        "response": subject(_attribute(root, "Outputs")),
+        "model": next((part["model"] for part in inputs if isinstance(part, Mapping) and part.get("model")), None),
+        "reference": subject(expected[0]) if len(expected) == 1 else None,
+    }
+
+
+def _answer(trace: Trace) -> Record:
+    """Return the answer of a trace, with people's labels, and each judge's verdicts in the metadata."""
+    said, labels = dict[str, Any](), dict[str, Any]()
+    people = [one for one in _feedback(trace) if _source(one, "type") == _PERSON]
+    several = len({_name(one) for one in people}) > 1
+    for one in _feedback(trace):
+        if _source(one, "type") == _JUDGE:
+            said[f"judge {_source(one, 'id')} {_name(one)}"] = _value(one)
+    for one in people:
+        if several:
+            said[f"label {_source(one, 'id')} {_name(one)}"] = _value(one)
+        else:
+            labels[f"label.{_source(one, 'id')}"] = _value(one)
+    cells = _cells(trace)
+    unit: Unit = "response" if labels and _kind(people) == "response" else "class"
+    return record_of({**cells, **labels, "metadata": said, "judge": ""}, cells["id"], unit)
+
+
 def _attribute(span: Mapping[str, Any], name: str) -> Any:
     """Return the inputs or outputs of a span, which are JSON in its attributes."""
     value = (span.get("attributes") or {}).get(f"mlflow.span{name}")
@@ -136,4 +161,6 @@ def _attribute(span: Mapping[str, Any], name: str) -> Any:
         return value
 
 
-IMPORTER: Final = Importer("mlflow_traces", "MLflow traces with assessments, one JSON for each line", _sniff, _read)
+IMPORTER: Final = Importer(
+    "mlflow_traces", "MLflow traces with assessments, one JSON for each line", _sniff, _read, is_log=True
+)

@@ -12,8 +12,11 @@ from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, load_object, number, rows_of
 from evalkit.benchmarks.layouts import Field, Part, scored_items
 from evalkit.benchmarks.records import Options, ParsedFile
+from evalkit.core.hashing import canonical_json
 
 _BY_MODEL = ("rubric", "g-eval", "model-graded", "factuality", "closedqa", "relevance", "faithfulness", "recall", "llm")
+_UNNAMED = "promptfoo"
+"""The judge of assertions that name no grader."""
 _UNJUDGED = "No assertions"
 _PLAIN = str | int | float
 _FAULT = 2
@@ -29,36 +32,48 @@ def _sniff(start: Peek) -> bool:
 
 
 def _read(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each output; its criteria are the model-graded assertions, or all if there are none.
+    """Return a record for each output and grader; its criteria are the model-graded assertions, or all if none is.
 
-    An output without assertions was not judged and is omitted.
+    A grader is the provider of an assertion or that of the config. An output without assertions was not judged and is
+    omitted. A repeated test is one case: its answers are responses to the same prompt.
     """
-    jsonl = path.suffix == ".jsonl"
-    results = [row for _, row in rows_of(path)] if jsonl else list(load_object(path)["results"]["results"])
+    whole = {} if path.suffix == ".jsonl" else load_object(path)
+    results = [row for _, row in rows_of(path)] if path.suffix == ".jsonl" else list(whole["results"]["results"])
     # Rows are in the order in which their tests finished, which differs from run to run.
     rows = sorted((row for row in results if isinstance(row, Mapping)), key=_place)
     every = [part for row in rows for part in _assertions(row)]
     graded = [part for part in every if _is_graded(part)]
-    models, judge = _models(rows), options.judge or _judge(graded)
+    models, default, tests = _models(rows), _name(_default(whole)) or _UNNAMED, _tests(rows)
+    judges = [*dict.fromkeys(_grader(part, default) for part in graded)] or [default]
+    only = options.judge or (judges[0] if len(judges) == 1 else None)
+
+    def chosen(row: Row, judge: str) -> list[Row]:
+        used = [part for part in _assertions(row) if not graded or _is_graded(part)]
+        return [part for part in used if judge in (only, _grader(part, default))]
+
+    items = [
+        (row, judge, chosen(row, judge))
+        for row in rows
+        for judge in ([only] if only else [one for one in judges if chosen(row, one)] or judges)
+    ]
     fields: dict[str, Field] = {
-        "id": lambda row: (
-            json.dumps(_variables(row), ensure_ascii=False) if row.get("testIdx") is None else row["testIdx"]
-        ),
-        "prompt": lambda row: _prompt(row).get("raw"),
-        "model": lambda row: models[_provider(row), row.get("promptIdx")],
-        "response": "response.output",
-        "judge": lambda _: judge,
-        "metadata": lambda row: {key: value for key, value in _variables(row).items() if isinstance(value, _PLAIN)},
-        "failure": _failure,
+        "id": lambda item: tests[id(item[0])],
+        "prompt": lambda item: _prompt(item[0]).get("raw"),
+        "model": lambda item: models[_provider(item[0]), item[0].get("promptIdx")],
+        "response": lambda item: (item[0].get("response") or {}).get("output"),
+        "judge": lambda item: item[1],
+        "metadata": lambda item: {
+            key: value for key, value in _variables(item[0]).items() if isinstance(value, _PLAIN)
+        },
+        "failure": lambda item: _failure(item[0]),
     }
 
-    def parts(row: Row) -> Sequence[Part] | None:
-        assertions = _assertions(row)
-        if not assertions and row.get("gradingResult"):
-            return None
-        return [_part(part) for part in assertions if not graded or _is_graded(part)]
+    def parts(item: tuple[Row, str, list[Row]]) -> Sequence[Part] | None:
+        unjudged = not _assertions(item[0]) and item[0].get("gradingResult")
+        return None if unjudged else [_part(part) for part in item[2]]
 
-    parsed = scored_items(rows, fields, parts, ("outputs without an assertion", "assertions without a score"))
+    names = "outputs without an assertion", "assertions without a score"
+    parsed = scored_items(items, fields, parts, names, unjudged=options.answers)
     notes = list(parsed.notes)
     if every and not graded:
         notes.insert(0, "no assertion was graded by a model: all assertions are used")
@@ -66,6 +81,8 @@ def _read(path: Path, options: Options) -> ParsedFile:
         notes.append(f"assertions not graded by a model, omitted: {others} of {len(every)}")
     if strange := len(results) - len(rows):
         notes.append(f"results that are not objects, omitted: {strange} of {len(results)}")
+    if repeated := len({row.get("testIdx") for row in rows}) - len(set(tests.values())):
+        notes.append(f"tests that repeat another one, read as more answers to it: {repeated}")
     return replace(parsed, notes=tuple(notes))
 
 
@@ -117,11 +134,34 @@ def _is_graded(part: Row) -> bool:
     return any(word in kind for word in _BY_MODEL)
 
 
-def _judge(graded: Sequence[Row]) -> str:
-    """Return the grader if all assertions name the same one."""
-    named = {json.dumps(_assertion(part).get("provider")) for part in graded}
-    provider = json.loads(named.pop()) if len(named) == 1 else None
-    return str((provider.get("id") if isinstance(provider, Mapping) else provider) or "promptfoo")
+def _default(whole: Row) -> Any:
+    """Return the grader in the config of an evaluation."""
+    found: Any = whole
+    for key in ("config", "defaultTest", "options", "provider"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _name(provider: Any) -> str:
+    return str((provider.get("id") if isinstance(provider, Mapping) else provider) or "")
+
+
+def _grader(part: Row, default: str) -> str:
+    return _name(_assertion(part).get("provider")) or default
+
+
+def _tests(rows: Sequence[Row]) -> dict[int, Any]:
+    """Return the number of each row's test, which is that of its first repetition, or its variables."""
+    first: dict[Any, Any] = {}
+    tests = {}
+    for row in rows:
+        number, variables = row.get("testIdx"), _variables(row)
+        if number is None:
+            number = json.dumps(variables, ensure_ascii=False)
+        elif variables and row.get("testCase"):
+            number = first.setdefault(canonical_json([variables, row["testCase"]]), number)
+        tests[id(row)] = number
+    return tests
 
 
 def _provider(row: Row) -> str:
@@ -144,4 +184,4 @@ def _models(rows: Sequence[Row]) -> dict[tuple[str, Any], str]:
     return names
 
 
-IMPORTER = Importer("promptfoo", "promptfoo's results, --output results.json", _sniff, _read)
+IMPORTER = Importer("promptfoo", "promptfoo's results, --output results.json", _sniff, _read, is_log=True)

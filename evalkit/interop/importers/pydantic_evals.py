@@ -38,6 +38,8 @@ def _read(path: Path, options: Options) -> ParsedFile:
     listed = [*report["cases"], *report.get("failures", ())]
     cases = [case for case in listed if isinstance(case, Mapping)]
     judges = dict.fromkeys(judge for case in cases for judge, _ in _verdicts(case, options))
+    if options.answers and not judges:
+        judges = {"": None}
     if not judges:
         names = dict.fromkeys(str(_source(result).get("name")) for case in cases for result in _results(case))
         remedy = f"if an evaluator is a judge, name it: --judge NAME ({', '.join(names) or 'the report has none'})"
@@ -58,7 +60,8 @@ def _read(path: Path, options: Options) -> ParsedFile:
         return verdicts if verdicts or "error_message" in item[0] else None
 
     items = [(case, judge) for case in cases for judge in judges]
-    parsed = scored_items(items, fields, parts, ("cases without a verdict of a judge", "verdicts without a score"))
+    counted = "cases without a verdict of a judge", "verdicts without a score"
+    parsed = scored_items(items, fields, parts, counted, unjudged=options.answers)
     values = [score for record in parsed.records for score in record.said.scores.values()]
     others = sum(not _grader(result, options) for case in cases for result in _results(case))
     notes = [*parsed.notes]
@@ -107,4 +110,4 @@ def _part(result: Case) -> Part:
     return Part(str(result.get("name")), score, result.get("reason"), error, rubric if isinstance(rubric, str) else "")
 
 
-IMPORTER = Importer("pydantic_evals", "a pydantic-evals report as JSON", _sniff, _read)
+IMPORTER = Importer("pydantic_evals", "a pydantic-evals report as JSON", _sniff, _read, is_log=True)

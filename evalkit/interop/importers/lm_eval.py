@@ -1,0 +1,105 @@
+"""Read the samples of lm-evaluation-harness: answers to judge, in samples_TASK_TIME.jsonl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from evalkit.benchmarks.benchmark import Importer
+from evalkit.benchmarks.judgment_files import Peek, load_object, rows_of, text
+from evalkit.benchmarks.layouts import record_of
+from evalkit.benchmarks.records import Options, ParsedFile, Record
+from evalkit.core.display import relative
+from evalkit.errors import DatasetError
+
+_KEYS: Final = ("doc_id", "arguments", "resps", "filtered_resps")
+
+Sample = Mapping[str, Any]
+
+
+def _sniff(start: Peek) -> bool:
+    return start.has(*_KEYS)
+
+
+def _read(path: Path, options: Options) -> ParsedFile:
+    """Return a record for each answer of each document; the metadata are its row, and each metric by filter.
+
+    A row is a document and a filter; filters change what metrics compare, not the answer.
+
+    Raises:
+        DatasetError: If the answers are to be judgments, or the task has log-likelihoods and no answers.
+    """
+    if not options.answers:
+        remedy = f"have its answers judged: evalkit run mode=pointwise dataset.path={relative(path)}"
+        raise DatasetError("has answers and no judgments", where=str(path), remedy=remedy)
+    samples = [row for _, row in rows_of(path)]
+    written = [sample for sample in samples if all(isinstance(answer, str) for answer in _answers(sample))]
+    if not written:
+        what = "has log-likelihoods and no answers"
+        raise DatasetError(what, where=str(path), remedy="use the samples of a task that generates text")
+    metrics: dict[str, dict[str, Any]] = {}
+    for sample in written:
+        metrics.setdefault(str(sample["doc_id"]), {}).update(_metrics(sample))
+    model = _model(path)
+    records = {
+        (record.question, number): record
+        for sample in written
+        for number, record in enumerate(_records(sample, model, metrics[str(sample["doc_id"])]))
+    }
+    omitted = len(samples) - len(written)
+    notes = (f"samples without a text as an answer, omitted: {omitted} of {len(samples)}",) if omitted else ()
+    return ParsedFile([*records.values()], notes=notes)
+
+
+def _answers(sample: Sample) -> list[Any]:
+    return list(sample["resps"][0])
+
+
+def _records(sample: Sample, model: str | None, metrics: Mapping[str, Any]) -> Iterator[Record]:
+    """Yield a record for each answer: the model was asked as often as the task repeats."""
+    row = sample.get("doc")
+    for number, answer in enumerate(_answers(sample)):
+        cells = {
+            "id": str(sample["doc_id"]),
+            "prompt": _prompt(sample["arguments"]["gen_args_0"]["arg_0"]),
+            "response": answer,
+            "model": model,
+            "reference": text(sample.get("target")),
+            "metadata": {**(row if isinstance(row, Mapping) else {}), **metrics},
+            "sample": number,
+        }
+        yield record_of(cells, cells["id"], "response")
+
+
+def _prompt(given: Any) -> str:
+    """Return a prompt as text; with a chat template that returns JSON, it is a list of messages."""
+    try:
+        messages = json.loads(given) if isinstance(given, str) and given.startswith("[") else given
+    except (ValueError, RecursionError):
+        messages = given
+    return text(messages) if isinstance(messages, list) else text(given)
+
+
+def _metrics(sample: Sample) -> dict[str, Any]:
+    """Return the metrics of a sample, named as in the tool's results: metric,filter."""
+    names = sample.get("metrics")
+    return {f"{name},{sample.get('filter')}": sample.get(name) for name in names} if isinstance(names, list) else {}
+
+
+def _model(path: Path) -> str | None:
+    """Return the model in the results of the samples, a file with the same time in its name."""
+    time = path.name.rpartition("_")[2].removesuffix("l")
+    results = path.with_name(f"results_{time}")
+    if not results.is_file():
+        return None
+    found = load_object(results)
+    arguments = (found.get("config") or {}).get("model_args")
+    named = arguments.get("model") if isinstance(arguments, Mapping) else None
+    return str(named or found.get("model_name") or "") or None
+
+
+IMPORTER: Final = Importer(
+    "lm_eval", "the samples of lm-evaluation-harness: answers without judgments", _sniff, _read, is_log=True
+)
