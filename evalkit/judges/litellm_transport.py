@@ -90,6 +90,9 @@ def load_litellm() -> Any:
                 gc.enable()
         if not any(item["provider"] == "local" for item in module.custom_provider_map):
             _configure(module)
+        # LiteLLM sets this filter once. In pytest it ends with the test that imported LiteLLM, and where warnings are
+        # errors, each later call fails that imports one of these types.
+        warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
         return module
 
 
@@ -111,7 +114,8 @@ async def leave() -> None:
         del _users[loop]
         last = not _users
     cached = module.in_memory_llm_clients_cache
-    for key in [key for key in [*cached.cache_dict] if key.endswith(f"-{loop}")]:
+    # How a key names its loop differs between LiteLLM's versions.
+    for key in [key for key in [*cached.cache_dict] if key.endswith(cached.update_cache_key_with_event_loop(""))]:
         handler = cached.cache_dict.get(key)
         cached.delete_cache(key)
         client = getattr(handler, "_client", None) or getattr(handler, "client", handler)  # OpenAI's or LiteLLM's own

@@ -32,6 +32,10 @@ HEAVY = (
 )
 SAY = "; import sys, json; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})), file=sys.stderr)"
 MAIN = "from evalkit.cli import main; assert main({words!r}) == 0"
+# As in pytest: LiteLLM is imported in one test, and its filters are gone in the next one.
+STRICT = """import warnings; from evalkit.judges.litellm_transport import load_litellm
+with warnings.catch_warnings(): load_litellm()
+warnings.simplefilter("error", UserWarning); """
 
 
 def imported(code: str, folder: Path, **environment: str) -> set[str]:
@@ -63,7 +67,7 @@ def test_a_stored_run_imports_neither_litellm_nor_an_http_client(tmp_path: Path)
     with serving() as provider:
         provider.rule = prefers()
         words = ["run", *fake(provider), "dataset=file", "dataset.path=cases.jsonl", "output=bracket", *BRIEF]
-        code = MAIN.format(words=words)
+        code = STRICT + MAIN.format(words=words)
         assert {"litellm", "openai"} <= imported(code, tmp_path, OPENAI_API_KEY="x")
     # The server is gone and no key is set: nothing is needed but the store.
     tracked = [*words[:-2], "scoring.bootstrap=50", "tracking.uri=sqlite:///mlflow.db", "hydra.run.dir=run"]

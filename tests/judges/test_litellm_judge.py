@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import sys
+import threading
 from dataclasses import replace
 
 import pytest
@@ -329,7 +330,8 @@ async def test_a_run_over_faults_has_a_judgment_for_each_case_and_sends_no_answe
 
 
 def test_each_event_loop_closes_its_own_connections(provider, monkeypatch):
-    unclosed = []
+    unclosed, before = [], {*threading.enumerate()}
+    gc.collect()
     monkeypatch.setattr(sys, "unraisablehook", unclosed.append)
     users = [(asyncio.new_event_loop(), made(provider)) for _ in range(2)]
     for loop, judge in users:
@@ -337,6 +339,10 @@ def test_each_event_loop_closes_its_own_connections(provider, monkeypatch):
     for loop, judge in users:
         loop.run_until_complete(judge.close())
         loop.close()
+    for connection in {*threading.enumerate()} - before:
+        if "process_request" in connection.name:  # the server's thread ends with its connection
+            connection.join(30)
+            assert not connection.is_alive()
     del users, loop, judge
     gc.collect()
     assert unclosed == []
