@@ -16,9 +16,8 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-from evalkit.report.texts import all_texts
+from evalkit.report.texts import NOTES, all_texts
 from evalkit.scoring.catalog import HEADINGS, full_catalog
-from evalkit.scoring.catalog.notes import NOTES
 
 FUNCTIONS = ("gettext", "ngettext", "pgettext")
 NO_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # the same file from the same texts

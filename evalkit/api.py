@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.audit import Audit, AuditPlan, Rewriter, check_audit, is_audit, paraphrases, rewriting, split
+from evalkit.audit.datasheet import earlier_reviews
 from evalkit.audit.rewriting import NO_REVIEWS, Reviews, note_missing, with_reviews
-from evalkit.audit.run import earlier_reviews
 from evalkit.batch.jobs import BatchRun
 from evalkit.batch.requests import reason_against
 from evalkit.config import RunConfig

@@ -12,8 +12,8 @@ from typing import Any
 from evalkit.api import Materials, rescore, run_manifest
 from evalkit.config import RunConfig
 from evalkit.core.annotations import annotation_classes
-from evalkit.core.classes import Classes
 from evalkit.core.resources import project
+from evalkit.core.scale import Classes
 from evalkit.datasets import Dataset
 from evalkit.datasets.labels import CONSENSUS, UNLABELED, Labels, consensus, has_label, unlabeled_note
 from evalkit.datasets.load import fingerprint

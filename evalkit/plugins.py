@@ -1,4 +1,4 @@
-"""Find code by name: evalkit's own in a table of lazy imports, plug-ins by entry point.
+"""Find code by name, evalkit's own in a table of lazy imports and plug-ins by entry point, and guard its errors.
 
 The dotted path of a class also works, for code that is not in a package. A config may come from anyone, so a path is
 imported only if the user allows code: by `--allow-code`, `EVALKIT_ALLOW_CODE=1`, or `allow_code=True` in Python.
@@ -10,7 +10,7 @@ import os
 import re
 import struct
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,12 +23,65 @@ from inspect import isclass
 from pathlib import Path
 from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
-from evalkit.core.third_party import third_party_errors
+from evalkit.core.redaction import redact
 from evalkit.core.translation import add_translations
-from evalkit.errors import ConfigError, PluginError, did_you_mean
+from evalkit.errors import ConfigError, EvalkitError, PluginError, did_you_mean
 from evalkit.protocols import Benchmark
+
+T = TypeVar("T")
+
+
+@contextmanager
+def third_party_errors(kind: Callable[..., EvalkitError], what: str, **details: str) -> Iterator[None]:
+    """Turn any error in the block that is not evalkit's own into one line without secrets.
+
+    Args:
+        kind: The type of the error to raise.
+        what: What fails; the type and text of the error follow.
+        **details: Other arguments of the error, such as `where` and `remedy`.
+
+    Raises:
+        EvalkitError: An error of type `kind`, or evalkit's own error as it is.
+    """
+    try:
+        yield
+    except EvalkitError:
+        raise
+    except Exception as error:  # third-party code can raise anything
+        text = redact(" ".join(f"{type(error).__name__}: {error}".split()))
+        raise kind(f"{what}: {text}", **details) from error
+
+
+class Guarded:
+    """An object with the public methods of another one, each within `third_party_errors`.
+
+    Args:
+        inner: The third-party object. Iterators that a method returns are guarded as well.
+        kind: The type of the error to raise.
+        what: What fails.
+    """
+
+    def __init__(self, inner: object, kind: Callable[..., EvalkitError], what: str) -> None:
+        # On the object itself, where `isinstance` finds the methods of a protocol.
+        for name in dir(inner):
+            if not name.startswith("_") and callable(method := getattr(inner, name)):
+                setattr(self, name, self._guard(method, kind, what))
+
+    @staticmethod
+    def _guard(method: Any, kind: Callable[..., EvalkitError], what: str) -> Any:
+        def iterate(values: Iterator[T]) -> Iterator[T]:
+            with third_party_errors(kind, what):
+                yield from values
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            with third_party_errors(kind, what):
+                result = method(*arguments, **named)
+            return iterate(result) if isinstance(result, Iterator) else result
+
+        return call
+
 
 EVALUATORS, OUTPUTS, DATASETS, TRACKERS = (
     "evalkit.evaluators",

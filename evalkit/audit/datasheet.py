@@ -6,7 +6,8 @@ The page is first a value in JSON, with every sentence in English and Chinese; M
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from math import isnan
 from pathlib import Path
@@ -14,26 +15,28 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.audit.metrics import NEUTRAL, Outcome, length_sentence, p_value, words_added
-from evalkit.audit.plan import SEPARATOR
-from evalkit.audit.probes import PARAPHRASE, REPEAT, RIGHT, SINGLE
-from evalkit.audit.rewriting import is_rejected, reviews_of
+from evalkit.audit.metrics import NEUTRAL, Outcome, audit_metrics, length_sentence, p_value, words_added
+from evalkit.audit.plan import SEPARATOR, AuditPlan, check_id, probes_of
+from evalkit.audit.probes import PARAPHRASE, REPEAT, RIGHT, SINGLE, Probe
+from evalkit.audit.rewriting import NO_REVIEWS, Reviews, Rewriter, is_rejected, key_of, reviews_of, with_reviews
+from evalkit.config import RunConfig
 from evalkit.core.display import dollars, interval, percent, shorten
+from evalkit.core.spool import Spool
 from evalkit.core.translation import Message, Text, gettext, in_every_language
 from evalkit.report.counts import as_markdown
 from evalkit.report.decisions import USES
 from evalkit.report.diagnostics import simulated
 from evalkit.report.findings import conclusion
-from evalkit.report.metric_names import Words, metric_words, note_words
 from evalkit.report.page import filled, language_of, level_of, render
-from evalkit.report.texts import PAGE, words
+from evalkit.report.texts import PAGE, Words, metric_words, note_words, words
 from evalkit.results import RunResult
 from evalkit.runs import read_cases, read_config
-from evalkit.runs.layout import DATASHEET, EFFECTS, simulated_judges
+from evalkit.runs.layout import DATASHEET, EFFECTS, PROBE_CASES, PROBE_JUDGMENTS, simulated_judges
+from evalkit.runs.read import read_edits, read_probes
 from evalkit.runs.records import encode_line, metric_values
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import holm, letters
-from evalkit.types import Case, Metric
+from evalkit.types import Case, Judgment, Metric
 
 WORST: Final = 3
 LARGE: Final = 0.25
@@ -501,3 +504,111 @@ def _sweep_markdown(values: Mapping[str, Any], language: int) -> str:
     head = [f"| {' | '.join(columns)} |", "| --- | --- | --- | --- |"]
     lines = [f"- {as_markdown(text[language])}" for text in values["findings"]]
     return "\n".join([f"# {say['report']}: {as_markdown(values['title'])}", "", *lines, "", *head, *rows, ""])
+
+
+def is_audit(config: RunConfig) -> bool:
+    """Return whether a run plants biases."""
+    return bool(config.probe.probes)
+
+
+def check_audit(config: RunConfig, cases: Iterable[Case]) -> None:
+    """Check before anything is paid that an audit's probes, rewriter and ids can be used.
+
+    Raises:
+        ConfigError: If one of them cannot.
+    """
+    probes_of(config)
+    if config.probe.rewriter is not None:
+        Rewriter(config)
+    for case in cases:
+        check_id(case)
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """An audit that is judged: its probes, edited cases and their judgments, its metrics and outcomes."""
+
+    probes: tuple[Probe, ...]
+    cases: Sequence[Case]
+    judgments: Sequence[Judgment]
+    metrics: dict[str, Metric]
+    outcomes: list[Outcome]
+
+    @classmethod
+    def of(
+        cls,
+        config: RunConfig,
+        cases: Sequence[Case],
+        judgments: Sequence[Judgment],
+        edits: Sequence[Case],
+        answers: Sequence[Judgment],
+    ) -> Audit:
+        """Return the metrics of an audit; paraphrases that annotators reject are not in them.
+
+        Args:
+            config: The run's config.
+            cases: The original cases.
+            judgments: Their judgments.
+            edits: The edited cases.
+            answers: The judgments of the edited cases.
+        """
+        probes = probes_of(config)
+        rejected = {edit.id for edit in edits if is_rejected(edit)}
+        kept = [edit for edit in edits if edit.id not in rejected]
+        counted = [answer for answer in answers if answer.case_id not in rejected]
+        metrics, outcomes = audit_metrics(config, cases, probes, [*cases, *kept], [*judgments, *counted])
+        return cls(probes, edits, answers, metrics, outcomes)
+
+    @classmethod
+    def read(cls, config: RunConfig, result: RunResult, reviews: Reviews = NO_REVIEWS) -> Audit | None:
+        """Return the audit of a finished run under other scoring settings; `None` if the run is not an audit.
+
+        Args:
+            config: The config with the new settings.
+            result: The finished run.
+            reviews: Annotators' new reviews of paraphrases.
+
+        Raises:
+            ConfigError: If a file of the audit is missing or damaged.
+        """
+        if not is_audit(config) or result.folder is None:
+            return None
+        edits, answers = read_probes(Path(result.folder))
+        return cls.of(config, result.cases, result.judgments, with_reviews(edits, reviews), answers)
+
+    def files(self, result: RunResult) -> dict[str, str]:
+        """Return the audit's files in the run folder, by name; `result` has all metrics."""
+        sheet = datasheet(result, self.outcomes, self.cases)
+        return {
+            PROBE_CASES: _lines(self.cases),
+            PROBE_JUDGMENTS: _lines(self.judgments),
+            EFFECTS: effect_lines(result.cases, self.outcomes),
+            **datasheet_files(sheet, result),
+        }
+
+
+def _lines(values: Iterable[object]) -> str:
+    return "".join(encode_line(value).decode("utf-8", "surrogatepass") for value in values)
+
+
+def earlier_reviews(folder: Path) -> Reviews:
+    """Return the reviews of paraphrases in the folder of an audit that is run again; empty for another folder.
+
+    Raises:
+        ConfigError: If the file with the edited cases is damaged.
+    """
+    edits = read_edits(folder) if (folder / PROBE_CASES).is_file() else ()
+    return {key_of(edit): reviews_of(edit) for edit in edits if reviews_of(edit)}
+
+
+def split(
+    plan: AuditPlan, judgments: Iterable[Judgment], folder: Path
+) -> tuple[Sequence[Judgment], Sequence[Judgment]]:
+    """Return the judgments of the original cases, and those of the edited cases."""
+    original, edited = Spool[Judgment](folder=folder), Spool[Judgment](folder=folder)
+    for judgment in judgments:
+        if SEPARATOR in judgment.case_id:
+            edited.append(plan.evaluator.original(judgment))
+        else:
+            original.append(judgment)
+    return original, edited

@@ -17,9 +17,9 @@ from evalkit.audit.probes import PARAPHRASE, REPEAT, SINGLE, Place, Probe, find_
 from evalkit.config import RunConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
-from evalkit.core.third_party import third_party_errors
 from evalkit.errors import ConfigError, PluginError
 from evalkit.evaluators import make_evaluator
+from evalkit.plugins import third_party_errors
 from evalkit.prompting import marked_texts
 from evalkit.protocols import Evaluator, FollowUpEvaluator
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment, Message

@@ -21,8 +21,7 @@ from evalkit.core.atomic_files import write_files
 from evalkit.core.hashing import is_content_key
 from evalkit.core.spool import Spool
 from evalkit.engine import JudgingResult, judge
-from evalkit.engine.requests import call_key, steps_left
-from evalkit.engine.token_estimates import prompt_tokens
+from evalkit.engine.requests import call_key, prompt_tokens, steps_left
 from evalkit.errors import CallError, ConfigError
 from evalkit.judges import make_arbiter, make_judges, setup
 from evalkit.judges.model_judge import ModelJudge

@@ -1,7 +1,9 @@
-"""`evalkit doctor`: check at no cost that everything a run needs is present."""
+"""`evalkit doctor`, `tools` and `plugins`: check what a run needs, and list what is installed."""
 
 from __future__ import annotations
 
+import json
+import os
 import platform
 import tempfile
 from argparse import Namespace
@@ -19,6 +21,7 @@ from evalkit.core.redaction import redact, without_password
 from evalkit.core.resources import own_version
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import EvalkitError
+from evalkit.plugins import GROUPS, VARIABLE, Offer, iter_offers
 from evalkit.runs.manifest import PACKAGES, version_of
 from evalkit.store import backend_of, open_store, store_location, store_url
 from evalkit.tracking import MLFLOW, check_tracking, make_tracker, tracking_uri
@@ -85,3 +88,32 @@ def _store(config: RunConfig) -> str:
 def _writable() -> str:
     with tempfile.TemporaryFile(dir=Path.cwd()):
         return f"{Path.cwd()} can be written"
+
+
+def plugins(_: Namespace) -> int:
+    """Print every plug-in of other packages; return 1 if one cannot be used."""
+    found = list(iter_offers())
+    chosen = os.environ.get(VARIABLE)
+    if chosen is not None:
+        print(f"{VARIABLE}={chosen}: only the plug-ins listed there are used")
+    if not found:
+        print(f"no other package adds any of: {', '.join(GROUPS.values())}")
+        return 0
+    rows = [("what", "name", "package", "from"), *map(_row, found)]
+    widths = [max(len(row[k]) for row in rows) for k in range(3)]
+    for row in rows:
+        print("  ".join([*(cell.ljust(width) for cell, width in zip(row[:3], widths, strict=True)), row[3]]))
+    return 1 if any(one.problem for one in found) else 0
+
+
+def _row(one: Offer) -> tuple[str, str, str, str]:
+    place = f"wrong: {one.problem}" if one.problem else f"{one.value} ({one.place})" if one.place else one.value
+    return GROUPS[one.group], one.name, one.package, place
+
+
+def tools(arguments: Namespace) -> int:
+    """Print the schemas of both tools as JSON."""
+    from evalkit.tools.models import tool_schemas
+
+    print(json.dumps(tool_schemas(arguments.format), indent=2, ensure_ascii=False))
+    return 0

@@ -26,7 +26,7 @@ from evalkit.reproduction import MetricChange, Reproduction, reproduce
 from evalkit.results import RunResult
 from evalkit.runs import read_run, write_files
 from evalkit.runs.layout import JUDGMENTS
-from evalkit.sweeps.journal import find_jobs
+from evalkit.sweeps import find_jobs
 from evalkit.tracking import find_run
 
 WEIGHT: Final = "criteria.NAME.weight"

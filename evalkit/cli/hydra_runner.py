@@ -20,6 +20,7 @@ from hydra.errors import CompactHydraException, MissingConfigException
 from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
+from evalkit import sweeps
 from evalkit.cli import complain
 from evalkit.cli.console import CommandSettings, log, log_style
 from evalkit.cli.parser import check_overrides, is_override
@@ -50,8 +51,7 @@ from evalkit.hydra_app import (
 )
 from evalkit.results import RunResult, Spent
 from evalkit.runs import unused_folder
-from evalkit.sweeps import journal
-from evalkit.sweeps.leaderboard_files import leaderboard_of, track_leaderboard, write_leaderboard
+from evalkit.sweeps import leaderboard_of, track_leaderboard, write_leaderboard
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Sweep:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Mark the sweep as begun inside the block, and lock its folder against other processes."""
-        with journal.begun(self.folder, _hashes(self.jobs or ())):
+        with sweeps.begun(self.folder, _hashes(self.jobs or ())):
             if self.resumed:
                 log("note", f"resuming in {relative(self.folder)}: finished jobs are not run again")
             yield
@@ -81,12 +81,12 @@ class Sweep:
 
         Gates are read from the job folders, because jobs may have run in other processes.
         """
-        done = journal.runs(self.folder)
+        done = sweeps.runs(self.folder)
         if self.jobs is not None:
             hashes = _hashes(self.jobs)
             done = {job: run for job, run in done.items() if run.config_hash in hashes}
             if set(hashes) <= {run.config_hash for run in done.values() if run.complete}:
-                journal.end(self.folder)
+                sweeps.end(self.folder)
         gates = int(ExitStatus.GATE_FAILED) if any(run.gate == "failed" for run in done.values()) else 0
         try:
             return max(gates, show_leaderboard(self.folder, list(done)))
@@ -113,13 +113,13 @@ def find_sweep_jobs(study: Path | None, words: Sequence[str], *, overwrite: bool
     folder = place.folder.absolute()
     check_place(folder, Path.cwd(), overrides)
     if not place.known:
-        journal.check_free(folder, None, overwrite=overwrite)
+        sweeps.check_free(folder, None, overwrite=overwrite)
         return Sweep(folder, None, resumed=False)
     jobs = tuple(config for _, config in load_jobs(name, overrides, sweep=True))
     before = None
     if not any(word.startswith(DIRECTORY) for word in overrides) and Path.cwd() in folder.parents[2:]:
-        before = journal.interrupted(folder.parent.parent, _hashes(jobs))
-    journal.check_free(before or folder, _hashes(jobs), overwrite=overwrite)
+        before = sweeps.interrupted(folder.parent.parent, _hashes(jobs))
+    sweeps.check_free(before or folder, _hashes(jobs), overwrite=overwrite)
     return Sweep(before or folder, jobs, resumed=before is not None)
 
 

@@ -29,8 +29,7 @@ from evalkit.engine import plan as plan_requests
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.plan import PilotSample, SubsetEvaluator
 from evalkit.engine.progress import Spend, add
-from evalkit.engine.requests import PlannedCalls
-from evalkit.engine.token_estimates import Kind, sample_fits
+from evalkit.engine.requests import Kind, PlannedCalls, sample_fits
 from evalkit.errors import ConfigError, ExitStatus, Signaled
 from evalkit.gating import check_gate
 from evalkit.judges import max_concurrency, spec_of

@@ -1,7 +1,6 @@
 """The settings of a run, frozen and validated."""
 
-from evalkit.config.data import DatasetConfig, JoinConfig, SampleConfig, SplitConfig
-from evalkit.config.gate import GateConfig, LeadRule, MetricRule
+from evalkit.config.data import DatasetConfig, GateConfig, JoinConfig, LeadRule, MetricRule, SampleConfig, SplitConfig
 from evalkit.config.run_config import NOT_MEASURED, RunConfig, defaults
 from evalkit.config.sections import (
     CHECKLIST,

@@ -14,8 +14,7 @@ from typing import Any, Literal, Self, get_origin
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from evalkit.config.data import DatasetConfig, parse_label_map
-from evalkit.config.gate import GateConfig
+from evalkit.config.data import DatasetConfig, GateConfig, parse_label_map
 from evalkit.config.sections import (
     CHECKLIST,
     Criteria,

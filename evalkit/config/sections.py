@@ -10,8 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from evalkit.core.checklists import read_items
-from evalkit.core.classes import Classes
-from evalkit.core.scale import Scale
+from evalkit.core.scale import Classes, Scale
 from evalkit.errors import did_you_mean
 from evalkit.types import ChecklistItem
 

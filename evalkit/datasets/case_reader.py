@@ -8,7 +8,7 @@ from typing import Any
 
 from evalkit.config import CHECKLIST, SCORED_MODES, DatasetConfig
 from evalkit.core.checklists import ChecklistError, read_items
-from evalkit.core.classes import Classes
+from evalkit.core.scale import Classes
 from evalkit.datasets.field_mapping import Columns, Layout, RowFault, plain, plain_row
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join

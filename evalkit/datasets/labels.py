@@ -16,8 +16,8 @@ from evalkit.core.annotations import (
     majority,
     parse_pair_key,
 )
-from evalkit.core.classes import Classes
 from evalkit.core.display import shorten
+from evalkit.core.scale import Classes
 from evalkit.errors import DatasetError, pasted
 from evalkit.types import Annotation, Case, Response, Unit, Winner
 

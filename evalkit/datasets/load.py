@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.config import DatasetConfig
-from evalkit.core.classes import Classes
+from evalkit.core.scale import Classes
 from evalkit.core.spool import HashSet, ReorderedSequence, Spool
 from evalkit.core.spool import count_repeats as repeated_hashes
 from evalkit.datasets.case_reader import CaseReader

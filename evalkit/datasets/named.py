@@ -12,10 +12,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Final, TypeAlias
 
-from evalkit.core.third_party import third_party_errors
 from evalkit.datasets.formats import Row, is_readable, reader_for
 from evalkit.errors import ConfigError, DatasetError, PluginError
-from evalkit.plugins import find_benchmark, iter_benchmarks
+from evalkit.plugins import find_benchmark, iter_benchmarks, third_party_errors
 from evalkit.protocols import Benchmark
 
 Placed: TypeAlias = tuple[str, Row]

@@ -15,7 +15,7 @@ from math import inf
 from evalkit.config import RunnerConfig
 from evalkit.core.display import dollars
 from evalkit.engine.rate_limits import SharedBudget
-from evalkit.engine.token_estimates import expected_tokens
+from evalkit.engine.requests import expected_tokens
 from evalkit.errors import ConfigError
 from evalkit.results import Spent
 from evalkit.types import Completion, JudgeRequest

@@ -8,8 +8,7 @@ from heapq import nsmallest
 
 from evalkit.core.hashing import text_digest
 from evalkit.core.spool import HashSet, find_new
-from evalkit.engine.requests import PlannedCall, PlannedCalls, call_key
-from evalkit.engine.token_estimates import Kind, prompt_tokens, response_tokens
+from evalkit.engine.requests import Kind, PlannedCall, PlannedCalls, call_key, prompt_tokens, response_tokens
 from evalkit.protocols import CompletionCache, Evaluator
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
 

@@ -20,7 +20,7 @@ from weakref import WeakSet
 
 from evalkit.config import RunnerConfig
 from evalkit.engine.event_loop import Clock
-from evalkit.engine.token_estimates import prompt_tokens
+from evalkit.engine.requests import prompt_tokens
 from evalkit.errors import StoreError
 from evalkit.judges.setup import LIMITS
 from evalkit.protocols import Judge, SharedState

@@ -11,8 +11,7 @@ from math import exp
 from typing import Any, Literal, TypeAlias
 
 from evalkit.config import RunConfig
-from evalkit.core.classes import Classes
-from evalkit.core.scale import Scale
+from evalkit.core.scale import Classes, Scale
 from evalkit.errors import JudgeSetupError
 from evalkit.parsing import UnreadableError
 from evalkit.parsing.json import Path, places

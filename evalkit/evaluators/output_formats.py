@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from evalkit.config import OutputConfig, RunConfig
-from evalkit.core.third_party import third_party_errors
 from evalkit.errors import ConfigError, PluginError, did_you_mean
 from evalkit.parsing import (
     MARGINS,
@@ -20,7 +19,7 @@ from evalkit.parsing import (
     drop_thinking,
     read_marks,
 )
-from evalkit.plugins import OUTPUTS, construct, entry_points_in, find, is_offered
+from evalkit.plugins import OUTPUTS, construct, entry_points_in, find, is_offered, third_party_errors
 from evalkit.prompting import Prompts, neutralize
 from evalkit.protocols import ClassReader, InstructionWriter, ScoreReader, WinnerReader
 from evalkit.types import AnswerFormat, Winner

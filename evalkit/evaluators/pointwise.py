@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evalkit.config import Example, RunConfig
-from evalkit.core.classes import Classes
-from evalkit.core.scale import Scale
+from evalkit.core.scale import Classes, Scale
 from evalkit.errors import ConfigError
 from evalkit.evaluators.answers import ClassAnswer, PointwiseAnswer, by_criterion, class_format, pointwise_format
 from evalkit.evaluators.base import (

@@ -8,10 +8,10 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from evalkit.core.third_party import third_party_errors
 from evalkit.errors import PluginError, PromptError
 from evalkit.evaluators.base import missing_judgment
 from evalkit.parsing import UnreadableError, drop_thinking
+from evalkit.plugins import third_party_errors
 from evalkit.prompting import Prompts, neutralize
 from evalkit.protocols import Evaluator, FollowUpEvaluator
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Message

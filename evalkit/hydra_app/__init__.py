@@ -6,8 +6,10 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,7 +19,9 @@ from hydra import compose, initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
+from hydra.errors import OverrideParseException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from pydantic import ValidationError
@@ -32,7 +36,6 @@ from evalkit.errors import ConfigError, did_you_mean
 from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path, checked_environment
 from evalkit.hydra_app.criteria import as_composed, as_written, for_hydra, put_in_place, with_decoded_keys
 from evalkit.hydra_app.error_mapping import RECORDED, hydra_error, unusable
-from evalkit.hydra_app.sweep_jobs import SweepPlace, apply_values, constant_keys, job_signature, sweep_jobs, sweep_place
 from evalkit.plugins import CONF, allowing_code, folders
 from evalkit.runs.layout import CASES as RUN_CASES
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
@@ -481,3 +484,90 @@ def unknown_study_error(name: str) -> ConfigError:
         remedy = f"write dataset=file dataset.path={shlex.quote(name)}"
         return ConfigError("is a data file, not a study", where=name, remedy=remedy)
     return ConfigError("no such study file", where=name, remedy=did_you_mean(Path(name).stem, study_names()))
+
+
+EVERYTHING = "BasicSweeper"
+_PLAIN = re.compile(r"(?!hydra\.)(\+\+(?=criteria\.))?\w+(\.\w+)+=[\w.+-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlace:
+    """The folder of a sweep, and the sweeper that chooses its jobs."""
+
+    folder: Path
+    sweeper: str
+
+    @property
+    def known(self) -> bool:
+        """Whether all jobs are known before the first: Hydra's own sweeper tries every combination."""
+        return self.sweeper == EVERYTHING
+
+
+def sweep_place(config_name: str, overrides: Sequence[str]) -> SweepPlace:
+    """Return the folder and sweeper of a sweep; Hydra must be set up.
+
+    Raises:
+        ConfigError: if Hydra's part of the config cannot be composed.
+    """
+    hydra = _hydra_part(config_name, overrides).hydra
+    return SweepPlace(Path(str(hydra.sweep.dir)), str(hydra.sweeper._target_).rsplit(".", 1)[-1])
+
+
+def sweep_jobs(config_name: str, overrides: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return each job's overrides as Hydra's own sweeper does; Hydra must be set up.
+
+    Raises:
+        ConfigError: if an override cannot be parsed, or another sweeper chooses the jobs.
+    """
+    cfg = _hydra_part(config_name, overrides)
+    if not str(cfg.hydra.sweeper._target_).endswith(EVERYTHING):
+        raise ConfigError(
+            "this sweeper chooses its jobs during the sweep, so they cannot be planned",
+            where="hydra/sweeper",
+            remedy="plan one job without -m, or use Hydra's own sweeper",
+        )
+    params = OmegaConf.to_container(cfg.hydra.sweeper.get("params") or OmegaConf.create({}))
+    given = [f"{key!s}={value}" for key, value in params.items()] if isinstance(params, dict) else []
+    choices: dict[str, list[str]] = {}
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    try:
+        parsed = parser.parse_overrides([*given, *overrides])
+    except OverrideParseException as error:
+        raise hydra_error(error) from None
+    for override in parsed:
+        key, swept = override.get_key_element(), override.is_sweep_override()
+        values = override.sweep_string_iterator() if swept else [override.get_value_element_as_str()]
+        choices[key] = [f"{key}={value}" for value in values]
+    return list(product(*choices.values()))
+
+
+def constant_keys(study: Path | None, overrides: Sequence[str]) -> frozenset[str]:
+    """Return the keys that overrides or a study's sweeper set to the same value in all jobs of a sweep."""
+    params = OmegaConf.select(OmegaConf.load(study), "hydra.sweeper.params") if study else None
+    given = [f"{key}={value}" for key, value in (params or {}).items()]
+    swept: dict[str, bool] = {}
+    for word in [*given, *(word for word in overrides if not word.startswith("-"))]:
+        with suppress(OverrideParseException):  # reported when the jobs are composed
+            [override] = OverridesParser.create().parse_overrides([word])
+            swept[override.get_key_element().lstrip("+~")] = override.is_sweep_override()
+    return frozenset(key for key, is_swept in swept.items() if not is_swept)
+
+
+def job_signature(job: Sequence[str]) -> tuple[str, ...]:
+    """Return the signature of a job: equal for jobs that differ only in plain values of the same keys."""
+    return tuple(word.partition("=")[0] if _PLAIN.fullmatch(word) else word for word in job)
+
+
+def apply_values(cfg: DictConfig, job: Sequence[str]) -> DictConfig:
+    """Apply the values of a job to the config of another job with the same signature, as Hydra would."""
+    for word in OverridesParser.create().parse_overrides([word for word in job if _PLAIN.fullmatch(word)]):
+        OmegaConf.update(cfg, word.key_or_group, word.value(), force_add=word.is_force_add())
+    return cfg
+
+
+def _hydra_part(config_name: str, overrides: Sequence[str]) -> DictConfig:
+    own = [word for word in overrides if word.lstrip("+~").startswith(("hydra.", "hydra/"))]
+    try:
+        return compose(config_name, overrides=own, return_hydra_config=True)
+    except Exception as error:
+        raise hydra_error(error) from None

@@ -21,7 +21,7 @@ from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, peek
 from evalkit.benchmarks.records import TIE, Answer, ImportedJudgments, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.core.annotations import FIRST, chosen
-from evalkit.core.classes import fold_class
+from evalkit.core.scale import fold_class
 from evalkit.datasets.formats import reader_for
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean

@@ -35,8 +35,8 @@ from evalkit.core.annotations import (
     inclusion,
 )
 from evalkit.core.checklists import ChecklistError, is_item_answer, leaves, read_answer
-from evalkit.core.classes import Classes
 from evalkit.core.hashing import text_digest
+from evalkit.core.scale import Classes
 from evalkit.datasets.labels import Labels, consensus, has_label, read_choice
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.results import RunResult

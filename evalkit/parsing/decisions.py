@@ -9,11 +9,20 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from evalkit.config import OutputConfig
-from evalkit.core.classes import Classes
-from evalkit.core.scale import Scale
+from evalkit.core.scale import Classes, Scale
 from evalkit.errors import ConfigError
-from evalkit.parsing.plain_text import drop_thinking, is_refusal, to_half_width, unescape
-from evalkit.parsing.scores import UnreadableError, extent, read_class, read_score, read_winner, with_base
+from evalkit.parsing.plain_text import (
+    UnreadableError,
+    drop_thinking,
+    extent,
+    is_refusal,
+    read_class,
+    read_score,
+    read_winner,
+    to_half_width,
+    unescape,
+    with_base,
+)
 from evalkit.types import ItemAnswer, Winner
 
 Take: TypeAlias = Literal["last", "first", "only"]

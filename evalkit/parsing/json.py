@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, NoReturn, TypeAlias
 
-from evalkit.parsing.plain_text import drop_thinking, spells_letters, unescape
-from evalkit.parsing.scores import UnreadableError
+from evalkit.parsing.plain_text import UnreadableError, drop_thinking, spells_letters, unescape
 
 JsonRung: TypeAlias = Literal["json", "embedded", "repaired"]
 

@@ -24,7 +24,7 @@ from evalkit.decision import (
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.decisions import UNITS
 from evalkit.report.diagnostics import label_words
-from evalkit.scoring.catalog.notes import note_text
+from evalkit.report.texts import note_text
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Metric
 

@@ -10,7 +10,7 @@ from evalkit.core.translation import Text, gettext, joined, ngettext, pgettext
 from evalkit.plugins import benchmark_named
 from evalkit.protocols import Benchmark
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
-from evalkit.report.metric_names import metric_measure
+from evalkit.report.texts import metric_measure
 from evalkit.scoring.catalog import CATALOG, benchmark_title
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Metric

@@ -22,14 +22,12 @@ from evalkit.decision import judges_of, metrics_of
 from evalkit.errors import EvalkitError
 from evalkit.judges import make_arbiter, spec_of
 from evalkit.protocols import Evaluator
-from evalkit.report.case_list import Asked, render_prompts
+from evalkit.report.case_list import Asked, CaseData, PageBudget, render_prompts, select_cases
 from evalkit.report.counts import RunCounts, as_markdown
 from evalkit.report.decisions import USES, sentence
 from evalkit.report.figures import Figure, run_figures
 from evalkit.report.findings import findings_of
-from evalkit.report.metric_names import Words, metric_words, note_words
-from evalkit.report.page_budget import CaseData, PageBudget, select_cases
-from evalkit.report.texts import FLAGS, PAGE, SCRIPT, TOKENS
+from evalkit.report.texts import FLAGS, PAGE, SCRIPT, TOKENS, Words, metric_words, note_words
 from evalkit.results import RunResult
 from evalkit.runs.layout import FIGURES, FINDINGS, PROMPTS, simulated_judges
 from evalkit.scoring import Scores

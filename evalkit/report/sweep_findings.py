@@ -14,7 +14,7 @@ from evalkit.core.translation import LANGUAGES, Message, Text, gettext, joined, 
 from evalkit.decision import Reason
 from evalkit.report.counts import Finding, Tone, finding, side
 from evalkit.report.decisions import USES, counted, evidence, label_count, limit_text, reason_text, tone
-from evalkit.report.metric_names import metric_title
+from evalkit.report.texts import metric_title
 from evalkit.scoring.leaderboard import ACCURACY, CONSISTENCY, CONTRADICTION, COST, Choice, Leaderboard, Standing
 from evalkit.types import Metric
 

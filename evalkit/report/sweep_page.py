@@ -14,10 +14,9 @@ from evalkit.report.decisions import USES
 from evalkit.report.diagnostics import simulated
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.sweep_figures import MOST_ROWS, by_metric, pareto_front, significance_groups
-from evalkit.report.metric_names import Words, metric_words
 from evalkit.report.page import filled, render
 from evalkit.report.sweep_findings import contest_findings
-from evalkit.report.texts import SWEEP
+from evalkit.report.texts import SWEEP, Words, metric_words
 from evalkit.scoring.leaderboard import Leaderboard, Standing
 
 MAIN = 5

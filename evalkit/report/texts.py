@@ -1,14 +1,96 @@
-"""Texts of reports: those of texts.toml, as texts to fill and in every language."""
+"""Texts of reports in every language: those of texts.toml, titles of metrics, and notes.
+
+Notes are stored in English, as a run folder keeps them, and translated where they are shown: `note_text` finds each
+part of a note in notes.txt, with its arguments. A note that is not there is shown in English.
+"""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
-from evalkit.core.translation import Text, gettext, in_every_language
-from evalkit.report.metric_names import Words
+from evalkit.core.translation import Joined, Text, gettext, in_every_language, joined
+from evalkit.scoring.catalog import CATALOG, Match
+
+NOTES: Final = tuple(map(Text, (Path(__file__).parent / "notes.txt").read_text("utf-8").splitlines()))
+"""Parts of notes; a note joins one or more by semicolons."""
+
+
+def note_text(note: str) -> Joined:
+    """Return a note as a text in every language."""
+    return joined(map(_part, filter(None, note.split("; "))), gettext("; "))
+
+
+def _part(part: str) -> Text:
+    for pattern, text in _patterns():
+        if found := pattern.fullmatch(part):
+            return text.fill(**{name: _argument(name, value) for name, value in found.groupdict().items()})
+    return Text(part)  # of a plug-in, which may bring its translation
+
+
+def _argument(name: str, value: str) -> Joined | str:
+    """Return an argument; those that are not numbers, or names in the data, are words too."""
+    words = name in ("units", "effect", "facet", "answer")
+    return joined(map(_part, value.split(" × ")), Text(" × ")) if words else value
+
+
+@cache
+def _patterns() -> list[tuple[re.Pattern[str], Text]]:
+    """Return the pattern of each note, those with the most letters of their own first."""
+    parts = sorted(NOTES, key=lambda text: -len(re.sub(r"\{\w+\}", "", text.message)))
+    return [(re.compile(_ARGUMENT.sub(r"(?P<\1>.{1,500})", re.escape(text.message))), text) for text in parts]
+
+
+_ARGUMENT = re.compile(r"\\\{(\w+)\\\}")
+
+
+Words: TypeAlias = tuple[str, str]
+"""A text in English and in Chinese."""
+
+
+def metric_title(name: str) -> Text | str:
+    """Return what a metric is called; an unknown one is called by its name, and one of a panel's judge by both."""
+    found = CATALOG.find(name)
+    if found is not None and found.judge is not None:
+        return gettext("{judge}: {metric}", judge=found.judge, metric=_title(found))
+    if name.startswith("judge/"):
+        _, judge, own = name.split("/", 2)
+        return gettext("{judge}: {metric}", judge=judge, metric=own)
+    return name if found is None else _title(found)
+
+
+def metric_measure(name: str) -> Text | str:
+    """Return what a metric measures: its title, without a benchmark's name."""
+    found = CATALOG.find(name)
+    return name if found is None else _measure(found)
+
+
+def _title(found: Match) -> Text:
+    title, benchmark = _measure(found), found.spec.benchmark
+    return gettext("{benchmark}: {metric}", benchmark=benchmark, metric=title) if benchmark else title
+
+
+def _measure(found: Match) -> Text:
+    if found.values.keys() & {"criterion", "system", "class"}:  # named by the user
+        return Text(found.spec.title, found.values)
+    words = {key: found.spec.words.get(value) for key, value in found.values.items()}
+    values = {key: Text(word) if isinstance(word, str) else word for key, word in words.items() if word}
+    return Text(found.spec.title, {**found.values, **values})
+
+
+def metric_words(name: str) -> Words:
+    """Return what a metric is called, in every language."""
+    return in_every_language(metric_title(name))
+
+
+def note_words(note: str) -> Words:
+    """Return a note of a metric or of a run, in every language."""
+    return in_every_language(note_text(note))
+
 
 _TABLE: Final = tomllib.loads((Path(__file__).parent / "texts.toml").read_text("utf-8"))
 

@@ -10,7 +10,7 @@ Imports go one way, from high to low:
 
 from __future__ import annotations
 
-from evalkit.scoring.frontier import FrontierPoint
+from evalkit.scoring.metrics.rates import FrontierPoint
 from evalkit.scoring.pipeline import Scores, score_run, verdicts_of
 from evalkit.scoring.verdicts.panel import check_names
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.core.classes import Classes
+from evalkit.core.scale import Classes
 from evalkit.errors import ConfigError
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Tally

@@ -14,7 +14,6 @@ from evalkit.errors import ConfigError
 from evalkit.plugins import find_benchmark
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.columns import VerdictColumns, all_pairs
-from evalkit.scoring.frontier import FrontierPoint, frontier
 from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgments
 from evalkit.scoring.labels import given_weights, label_weights, labels_needed, weigh_labels
 from evalkit.scoring.metrics.agreement import panel_agreement
@@ -26,7 +25,13 @@ from evalkit.scoring.metrics.classes import (
     class_statistics,
     split_class_rate,
 )
-from evalkit.scoring.metrics.rates import cost_statistics, missing_statistics, weight_statistics
+from evalkit.scoring.metrics.rates import (
+    FrontierPoint,
+    cost_statistics,
+    frontier,
+    missing_statistics,
+    weight_statistics,
+)
 from evalkit.scoring.metrics.repeats import class_sample_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure

@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.core.third_party import third_party_errors
 from evalkit.errors import PluginError
-from evalkit.plugins import find_benchmark
+from evalkit.plugins import find_benchmark, third_party_errors
 from evalkit.scoring.columns import VerdictColumns
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.labels import given_weights

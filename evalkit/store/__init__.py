@@ -14,9 +14,8 @@ from typing import cast
 
 from evalkit.config import StoreConfig
 from evalkit.core.redaction import redact, without_password
-from evalkit.core.third_party import Guarded, third_party_errors
 from evalkit.errors import PluginError, StoreError
-from evalkit.plugins import STORES, find
+from evalkit.plugins import STORES, Guarded, find, third_party_errors
 from evalkit.protocols import SharedState, Store, StoreBackend
 
 __all__ = [

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Protocol, cast, runtime_checkable
 
 from evalkit.config import TrackingConfig
-from evalkit.core.third_party import Guarded
 from evalkit.errors import PluginError, TrackingError
-from evalkit.plugins import TRACKERS, construct, find
+from evalkit.plugins import TRACKERS, Guarded, construct, find
 from evalkit.results import RunResult, Tracker
 from evalkit.runs import write_manifest
 from evalkit.tracking.connection import VIEW, check_tracking, server_environment, tracking_uri

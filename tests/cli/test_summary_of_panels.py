@@ -10,8 +10,8 @@ from rich.console import Console
 
 from evalkit.cli.summary import judge_table, metric_table
 from evalkit.config import RunConfig
-from evalkit.report.metric_names import metric_words
 from evalkit.report.page import render_report
+from evalkit.report.texts import metric_words
 from evalkit.results import RunResult
 from evalkit.scoring import score_run
 from evalkit.types import Case, Judgment, Metric, Response

@@ -7,7 +7,7 @@ import pytest
 from evalkit.api import build_evaluator
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
-from evalkit.gating.rules import check_gate
+from evalkit.gating import check_gate
 from evalkit.types import Case, Response
 
 CASES = [Case("c", "?", (Response("a"), Response("b")), label="A")]

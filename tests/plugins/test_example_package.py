@@ -15,7 +15,7 @@ import pytest
 from evalkit import plugins
 from evalkit.cli import main
 from evalkit.config import DatasetConfig, JudgeConfig, OutputConfig, RunConfig, TrackingConfig
-from evalkit.config.gate import GateConfig
+from evalkit.config.data import GateConfig
 from evalkit.core.translation import in_every_language
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, JudgeSetupError, PluginError, TrackingError
@@ -24,11 +24,11 @@ from evalkit.gating import check_gate
 from evalkit.hydra_app import load_config
 from evalkit.report.diagnostics import label_words
 from evalkit.report.findings import findings
-from evalkit.report.metric_names import metric_words, note_words
+from evalkit.report.texts import metric_words, note_words
 from evalkit.results import RunResult
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import MetricSpec, catalog_of
-from evalkit.scoring.catalog.availability import available_names
+from evalkit.scoring.gate_rules import available_names
 from evalkit.testing import check_benchmark, check_evaluator, check_judge, check_probe, check_store
 from evalkit.tracking import make_tracker
 from evalkit.types import Case, Completion, Judgment, Metric, Response

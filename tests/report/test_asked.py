@@ -11,7 +11,7 @@ from evalkit.config import Criterion, JudgeConfig, ModeConfig, RunConfig, SwapCo
 from evalkit.engine.requests import call_key
 from evalkit.evaluators import make_evaluator
 from evalkit.report import render_prompts
-from evalkit.report.page_budget import PageBudget
+from evalkit.report.case_list import PageBudget
 from evalkit.types import Case, Completion, JudgeSpec, Judgment, Response
 
 SPEC, ARBITER = JudgeSpec("m", "openai/m"), JudgeSpec("arbiter", "openai/a")

@@ -3,8 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from evalkit.report.case_list import flags, letter
-from evalkit.report.page_budget import BUDGET, CaseData, PageBudget, select_cases
+from evalkit.report.case_list import BUDGET, CaseData, PageBudget, flags, letter, select_cases
 from evalkit.types import Case, Judgment, Response, Verdict
 
 

@@ -16,7 +16,7 @@ from evalkit.decision import decide
 from evalkit.report import SweepFacts, render_report, render_sweep
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS
 from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
-from evalkit.sweeps.leaderboard_files import leaderboard_of, write_leaderboard
+from evalkit.sweeps import leaderboard_of, write_leaderboard
 from evalkit.types import Metric, Verdict
 from tests.support.chromium import shoot
 from tests.support.fake_provider import said

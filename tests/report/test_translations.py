@@ -14,7 +14,7 @@ from babel.messages.pofile import read_po
 
 from evalkit.core.translation import Text, gettext, in_every_language, joined, ngettext, pgettext, translator
 from evalkit.report.counts import finding
-from evalkit.report.metric_names import metric_title
+from evalkit.report.texts import metric_title
 from evalkit.scoring.catalog import full_catalog
 
 ROOT = Path(__file__).parents[2]

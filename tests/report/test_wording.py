@@ -6,7 +6,7 @@ from evalkit.core.translation import in_every_language
 from evalkit.plugins import iter_benchmarks
 from evalkit.report.diagnostics import label_words
 from evalkit.report.findings import findings
-from evalkit.report.metric_names import metric_words
+from evalkit.report.texts import metric_words
 from evalkit.scoring.catalog import CATALOG, benchmark_title
 from evalkit.types import Metric
 

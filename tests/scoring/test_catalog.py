@@ -31,8 +31,8 @@ from evalkit.scoring.catalog import (
     full_catalog,
     heading,
 )
-from evalkit.scoring.catalog.availability import SETTINGS, available_names, is_available
 from evalkit.scoring.catalog.spec import BOTH, EVERY
+from evalkit.scoring.gate_rules import SETTINGS, available_names, is_available
 from evalkit.types import Case, Metric
 
 ROOT = Path(__file__).parents[2]

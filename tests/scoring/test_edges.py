@@ -11,10 +11,9 @@ from evalkit.config import GateConfig, LeadRule, ScoringConfig
 from evalkit.errors import ConfigError, PluginError
 from evalkit.scoring import catalog, run_metrics, score_run
 from evalkit.scoring.catalog import CATALOG, MetricSpec, catalog_of
-from evalkit.scoring.catalog.availability import fits
 from evalkit.scoring.columns import NONE, A, B, all_pairs
 from evalkit.scoring.compare import RunEntry
-from evalkit.scoring.gate_rules import Gate, judge_lead, judge_metrics, lead_text
+from evalkit.scoring.gate_rules import Gate, fits, judge_lead, judge_metrics, lead_text
 from evalkit.scoring.leaderboard import Contender, clearly_cheaper, rank
 from evalkit.scoring.metrics import correlation
 from evalkit.scoring.metrics.correlation import kendall_bounds, pearson_bounds

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from evalkit.core.translation import in_every_language
-from evalkit.scoring.catalog.notes import NOTES, note_text
+from evalkit.report.texts import NOTES, note_text
 
 ROOT = Path(__file__).parents[2] / "evalkit"
 FILES = sorted(chain((ROOT / "scoring").rglob("*.py"), (ROOT / "benchmarks").rglob("*.py")))
@@ -86,7 +86,7 @@ def test_every_note_in_the_code_is_in_the_catalog() -> None:
                 template = part.replace(ARGUMENT, "{}")
                 if not any(fits(template, known) or fits(known, template) for known in TEMPLATES):
                     missing.append(f"{path.relative_to(ROOT)}:{line}: {template}")
-    assert missing == [], "add these to evalkit/scoring/catalog/notes.py"
+    assert missing == [], "add these to evalkit/report/texts.py"
 
 
 def fits(template: str, known: str) -> bool:

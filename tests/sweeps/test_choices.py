@@ -19,7 +19,7 @@ from evalkit.report.sweep_findings import contest_findings
 from evalkit.report.sweep_page import SweepFacts, render_sweep
 from evalkit.scoring import score_run
 from evalkit.scoring.leaderboard import Choice, Contender, Leaderboard, rank
-from evalkit.sweeps.leaderboard_files import as_csv, as_json
+from evalkit.sweeps import as_csv, as_json
 from evalkit.types import Case, Judgment, Metric, Response
 
 SCORING = ScoringConfig(bootstrap=200)

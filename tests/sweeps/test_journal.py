@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from evalkit import sweeps
 from evalkit.errors import ConfigError
-from evalkit.sweeps import journal
 
 HASHES = ["a" * 64, "b" * 64]
 
@@ -22,7 +22,7 @@ def job(folder: Path, config_hash: str) -> Path:
 
 
 def state(folder: Path) -> dict[str, object]:
-    content: dict[str, object] = json.loads((folder / journal.NAME).read_text("utf-8"))
+    content: dict[str, object] = json.loads((folder / sweeps.NAME).read_text("utf-8"))
     return content
 
 
@@ -30,25 +30,25 @@ def test_the_newest_unfinished_sweep_of_the_same_jobs_is_resumed(tmp_path: Path)
     old, new = tmp_path / "2026-11-20" / "10-00-00", tmp_path / "2026-11-20" / "11-00-00"
     for folder in (old, new):
         folder.mkdir(parents=True)
-        with journal.begun(folder, HASHES):
-            assert journal.interrupted(tmp_path, HASHES) in (None, old), "a sweep that runs is not resumed by another"
-    assert journal.interrupted(tmp_path, HASHES) == new
-    assert journal.interrupted(tmp_path, HASHES[:1]) is None
+        with sweeps.begun(folder, HASHES):
+            assert sweeps.interrupted(tmp_path, HASHES) in (None, old), "a sweep that runs is not resumed by another"
+    assert sweeps.interrupted(tmp_path, HASHES) == new
+    assert sweeps.interrupted(tmp_path, HASHES[:1]) is None
     started = state(new)["started"]
-    with journal.begun(new, HASHES):
-        journal.end(new)
+    with sweeps.begun(new, HASHES):
+        sweeps.end(new)
     assert state(new)["started"] == started
-    assert journal.interrupted(tmp_path, HASHES) == old
-    (old / journal.NAME).write_text("{", "utf-8")
-    assert journal.interrupted(tmp_path, HASHES) is None
+    assert sweeps.interrupted(tmp_path, HASHES) == old
+    (old / sweeps.NAME).write_text("{", "utf-8")
+    assert sweeps.interrupted(tmp_path, HASHES) is None
 
 
 def test_finished_jobs_of_the_same_sweep_stay(tmp_path: Path) -> None:
     job(tmp_path / "0", HASHES[0])
     job(tmp_path / "1", HASHES[1])
-    journal.check_free(tmp_path, HASHES)
-    journal.check_free(tmp_path, None)
-    assert list(journal.runs(tmp_path)) == ["0", "1"]
+    sweeps.check_free(tmp_path, HASHES)
+    sweeps.check_free(tmp_path, None)
+    assert list(sweeps.runs(tmp_path)) == ["0", "1"]
 
 
 @pytest.mark.parametrize("hashes", [HASHES[::-1], HASHES[:1]])
@@ -56,26 +56,26 @@ def test_another_sweep_is_only_replaced_if_the_user_asks(tmp_path: Path, hashes:
     job(tmp_path / "1", HASHES[1])
     named = job(tmp_path / "judge=x", hashes[0])  # a folder that is not named by a number
     with pytest.raises(ConfigError, match=r"contains another sweep \(job 1\); choose another folder .* --overwrite"):
-        journal.check_free(tmp_path, hashes)
+        sweeps.check_free(tmp_path, hashes)
     (tmp_path / "notes.txt").write_text("mine", "utf-8")
     (tmp_path / "leaderboard.json").write_text("{}", "utf-8")
-    journal.check_free(tmp_path, hashes, overwrite=True)
+    sweeps.check_free(tmp_path, hashes, overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["judge=x", "notes.txt"]
     assert (named / "report.html").exists()
-    journal.check_free(tmp_path, None, overwrite=True)
+    sweeps.check_free(tmp_path, None, overwrite=True)
     assert not (named / "manifest.json").exists()
 
 
 def test_a_run_folder_is_no_place_for_a_sweep(tmp_path: Path) -> None:
     job(tmp_path, HASHES[0])
     with pytest.raises(ConfigError, match=r"contains a run; choose another folder with hydra\.sweep\.dir"):
-        journal.check_free(tmp_path, HASHES)
+        sweeps.check_free(tmp_path, HASHES)
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", "utf-8")
     with (
         pytest.raises(ConfigError, match=r"choose another folder with hydra\.sweep\.dir"),
-        journal.begun(tmp_path / "file", HASHES),
+        sweeps.begun(tmp_path / "file", HASHES),
     ):
         pass

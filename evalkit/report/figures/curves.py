@@ -12,8 +12,7 @@ from markupsafe import Markup
 from evalkit.core.display import shorten
 from evalkit.report.counts import RATIOS, LengthClass
 from evalkit.report.figures.drawing import Axis, Figure, canvas, grid, legend, line, node, path, text
-from evalkit.report.metric_names import Words
-from evalkit.report.texts import FIGURES, LABELS
+from evalkit.report.texts import FIGURES, LABELS, Words
 from evalkit.scoring.stats.bootstrap import share_interval
 from evalkit.types import Winner
 

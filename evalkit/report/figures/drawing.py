@@ -8,7 +8,7 @@ from math import ceil, floor, inf, isnan, log10
 
 from markupsafe import Markup, escape
 
-from evalkit.report.metric_names import Words
+from evalkit.report.texts import Words
 
 
 @dataclass(frozen=True, slots=True)

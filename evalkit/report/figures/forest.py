@@ -10,8 +10,7 @@ from markupsafe import Markup
 from evalkit.core.display import interval, shorten
 from evalkit.report.agreement_findings import class_names
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text, text_width
-from evalkit.report.metric_names import Words, metric_words
-from evalkit.report.texts import FIGURES
+from evalkit.report.texts import FIGURES, Words, metric_words
 from evalkit.scoring.catalog import CATALOG
 from evalkit.types import Metric
 

@@ -10,8 +10,7 @@ from markupsafe import Markup
 from evalkit.core.display import interval, shorten
 from evalkit.report.figures.drawing import Axis, Figure, canvas, label_width, line, node, path, text, text_width
 from evalkit.report.figures.forest import Row, bounds, forest_figure
-from evalkit.report.metric_names import metric_words
-from evalkit.report.texts import FIGURES, LABELS
+from evalkit.report.texts import FIGURES, LABELS, metric_words
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.leaderboard import COST, Contrast, Standing
 from evalkit.types import Metric

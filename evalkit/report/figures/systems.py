@@ -15,8 +15,7 @@ from evalkit.report.case_list import letter
 from evalkit.report.counts import Spending
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text, text_width
 from evalkit.report.figures.forest import Row, bounds, forest_figure
-from evalkit.report.metric_names import Words, metric_words
-from evalkit.report.texts import FIGURES, LABELS
+from evalkit.report.texts import FIGURES, LABELS, Words, metric_words
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Metric
 

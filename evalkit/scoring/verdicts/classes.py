@@ -13,7 +13,7 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.annotations import annotation_classes
-from evalkit.core.classes import Classes
+from evalkit.core.scale import Classes
 from evalkit.errors import ConfigError
 from evalkit.scoring.columns import rows_of
 from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, ClassColumns, JudgmentColumns, of_one_judge

@@ -25,11 +25,13 @@ from evalkit.results import RunResult
 from evalkit.runs import remove_files, write_run, written_files
 from evalkit.runs.layout import files_of
 from evalkit.scoring.catalog import CATALOG, catalog_of
-from evalkit.scoring.catalog.availability import available_names, fits, is_available
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.gate_rules import (
     Gate,
     Ruling,
+    available_names,
+    fits,
+    is_available,
     judge_decision,
     judge_lead,
     judge_metrics,

@@ -1,1 +1,0 @@
-"""Manage sweeps: find finished jobs, resume, and compare the jobs."""
