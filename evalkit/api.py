@@ -42,6 +42,7 @@ from evalkit.scoring import Scores, check_names, score_run, verdicts_of
 from evalkit.scoring.metrics.biases import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
 from evalkit.scoring.verdicts.pairs import AGGREGATE
+from evalkit.scoring.verdicts.rewards import REWARDS
 from evalkit.store import open_store, shared_state
 from evalkit.tracking import TRACES, begin_recording, dataset_fetchers, fetch_traces, tracking_uri, warm_up
 from evalkit.types import Case, Judgment, Verdict
@@ -394,10 +395,6 @@ class JudgingSession:
         judgments = await self._session.judge(cases)
         return judgments, verdicts_of(self.config, cases, judgments)
 
-    def stop(self, why: str) -> None:
-        """Send nothing more: calls in flight may finish, and the rest fails with the reason `why`."""
-        self._session.stop(why)
-
     async def close(self) -> None:
         """Wait for the store, and close the connections."""
         self.closed = True
@@ -562,7 +559,7 @@ def _scoring_facts(
     own = [note] if (note := clusters.note()) else []
     return {
         "notes": [*scores.notes, *own, *([opening_note(opened)] if opened else [])],
-        "stale": (AGGREGATE, NOTE, OPENED),
+        "stale": (AGGREGATE, NOTE, OPENED, REWARDS),
         "opened": opened,
         "clusters": {"by": clusters.by, "count": clusters.count, "cases": clusters.cases},
     }

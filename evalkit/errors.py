@@ -103,7 +103,7 @@ class CallError(EvalkitError):
     """One call to a judge failed.
 
     Args:
-        kind: One of `timeout`, `rate_limit`, `connection`, `server`, `bad_request`, `context_length`, `auth`,
+        kind: One of `timeout`, `rate_limit`, `connection`, `server`, `bad_request`, `too_long`, `auth`,
             `not_found`, `content_filter` and `bad_response`.
         message: The provider's message, on one line and without secrets.
         retryable: Whether the same call may succeed later.

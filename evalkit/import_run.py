@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -220,12 +221,12 @@ def _has_scale(config: RunConfig, brought: ImportedJudgments) -> bool:
     guessed = brought.settings.get("rubric") or {}
     if config.rubric.classes:
         return config.rubric.classes != guessed.get("classes")
-    return (config.rubric.min, config.rubric.max) != (guessed.get("min"), guessed.get("max"))
+    return config.rubric.real or (config.rubric.min, config.rubric.max) != (guessed.get("min"), guessed.get("max"))
 
 
 def _check_scale(config: RunConfig, judgments: Sequence[Judgment]) -> None:
     """Raise if scores are outside the scale; values between its steps can be means."""
-    low, high = config.rubric.min, config.rubric.max
+    low, high = config.rubric.scale.ends or (-inf, inf)
     for judgment in judgments:
         for name, score in judgment.criteria.items() if len(judgment.unit) == 1 else ():
             if not low <= score <= high:

@@ -108,7 +108,7 @@ def contrast(
         sign: (cases,) 1 if a higher value is a shift toward the edited response, else -1.
         scale: The scale of scores; `None` for pairs.
     """
-    step = 0.0 if scale is None else (scale.step or scale.span / 20) / 2
+    step = 0.0 if scale is None or scale.real else (scale.step or scale.span / 20) / 2
     shift = sign * (edited.value - repeat.value)
     if not probe.directed:
         shift = np.abs(edited.value - base.value) - np.abs(repeat.value - base.value)

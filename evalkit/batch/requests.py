@@ -258,6 +258,8 @@ def reason_against(one: Judge) -> str | None:
         return f"{one.spec.model} runs in evalkit's own process"
     if not isinstance(one, ModelJudge) or not hasattr(one.transport, "body"):
         return "its transport cannot write requests to a file"
+    if one.config.endpoint != "chat":
+        return f"batches hold chat requests, and judge.endpoint is {one.config.endpoint}"
     return None
 
 

@@ -147,7 +147,7 @@ class RunConfig(Section):
         return self
 
     def _problems(self) -> list[str]:
-        found = self._meaning_problems()
+        found = self._meaning_problems() + self._reward_problems()
         names = list(self.criteria)
         found += self._unknown_in_examples(names)
         if not names:
@@ -163,6 +163,8 @@ class RunConfig(Section):
             )
         if self.mode.name == CHECKLIST and (self.rubric.min, self.rubric.max) != (0, 1):
             found.append("rubric: a checklist's score is from 0 to 1: set rubric=share")
+        if self.rubric.real and self.scoring.normalize == "minmax":
+            found.append("scoring.normalize: minmax needs a scale with ends: set zscore, rank or none")
         if self.scoring.normalize in ("none", "minmax") and self.tie.threshold > self.margin_span():
             found.append(
                 f"tie.threshold: {self.tie.threshold:g} is larger than the largest possible difference "
@@ -172,6 +174,22 @@ class RunConfig(Section):
             group = "'class'" if self.rubric.classes else "'winner' or 'score'"
             found.append(f"output.pattern: is required by output.format=regex: set a pattern with a group {group}")
         return found + (self._class_problems() if self.rubric.classes else self._off_scale()) + self._call_problems()
+
+    def _reward_problems(self) -> list[str]:
+        """Return the settings that do not apply to reward models and classifiers."""
+        if not self.judge.rewards:
+            return []
+        what = f"reads text, and judge.endpoint={self.judge.members[0].endpoint}"
+        found = []
+        if self.mode.name != "pointwise":
+            found.append(f"mode.name: '{self.mode.name}' {what} judges one response: set mode=pointwise")
+        if self.mode.commit_first:
+            found.append(f"mode.commit_first: it {what} answers no tasks: set it to false")
+        if not (self.rubric.real or self.rubric.classes):
+            found.append(f"rubric: a scale {what} answers with numbers or labels: set rubric=real, or rubric.classes")
+        if len(self.criteria) > 1:
+            found.append(f"criteria: there are {len(self.criteria)}, and a reward model has one: set criteria=overall")
+        return found
 
     def _class_problems(self) -> list[str]:
         """Return the settings that do not apply to classes."""
@@ -329,7 +347,7 @@ class RunConfig(Section):
                 "own words; set another model"
             )
         prompt = [*self._language_notes()] if judged else []
-        if self.rubric.classes:
+        if self.rubric.classes or self.rubric.real:
             return [*found, *prompt]
         ends, levels = (self.rubric.min, self.rubric.max), [float(value) for value in self.rubric.levels]
         if levels and self.mode.name == "pointwise" and not set(ends) <= set(levels):
@@ -393,7 +411,23 @@ class RunConfig(Section):
             dumped.pop("probe")
         elif self.probe.rewriter is None:  # likewise
             dumped["probe"].pop("rewriter")
-        return digest(dumped)
+        return digest(_without_later_keys(dumped))
+
+
+_LATER_KEYS = {"endpoint": "chat", "template": None, "context": None, "real": False}
+"""Keys that runs of version 0.2 did not have, with the values that mean the same."""
+
+
+def _without_later_keys(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_later_keys(one) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        key: _without_later_keys(one)
+        for key, one in value.items()
+        if key not in _LATER_KEYS or one != _LATER_KEYS[key] or (key == "template" and "language" in value)
+    }
 
 
 def defaults() -> Mapping[str, Any]:

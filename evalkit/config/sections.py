@@ -31,6 +31,8 @@ SIMULATED = "simulated/"
 CHECKLIST = "checklist"
 SCORED_MODES = ("pointwise", CHECKLIST)
 _SHORT_SCALE = 10
+REWARDS = ("classify", "pooling", "score")
+"""The values of `judge.endpoint` that answer with numbers or a label instead of text."""
 Spelling = Annotated[str, Field(coerce_numbers_to_str=True)]
 
 
@@ -80,6 +82,14 @@ class JudgeConfig(Section):
     """LiteLLM model name, such as `openai/gpt-4o-mini`; required unless `judges` is set."""
     api_base: str | None = None
     """URL of an OpenAI-compatible server (vLLM, SGLang, llama.cpp, Ollama's `/v1`, a LiteLLM proxy)."""
+    endpoint: Literal["chat", "completion", "classify", "pooling", "score"] = "chat"
+    """What the server is asked for: a `chat` answer, the `completion` of a text, or the reward of a conversation
+    (`classify`, `pooling` or `score`, as vLLM, SGLang and TEI name them), which needs `mode=pointwise`.
+    """
+    template: str | None = None
+    """With `classify` and `pooling`: Jinja file that renders the conversation, for a model without a chat template."""
+    context: Annotated[int, Field(gt=0)] | None = None
+    """Context length in tokens; by default as reported by the server or in LiteLLM's list."""
     temperature: Annotated[float, Field(ge=0)] | None = 0.0
     """Sampling temperature; `null` leaves it to the provider."""
     max_tokens: Annotated[int, Field(gt=0)] | None = None
@@ -126,6 +136,26 @@ class JudgeConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _endpoints(self) -> Self:
+        if len({(one.rewards, one.template) for one in self.members}) > 1:
+            raise ValueError(
+                "judges mixes reward models and other judges, or templates: give each its own run, as a sweep does"
+            )
+        if self.template is not None and self.endpoint not in ("classify", "pooling"):
+            raise ValueError("template is for endpoint=classify and endpoint=pooling: remove it")
+        if self.judges is not None or self.endpoint == "chat":
+            return self
+        if self.api_base is None or self.simulated:
+            raise ValueError(f"endpoint is {self.endpoint}, which needs a server: set api_base, and the model's name")
+        if self.logprobs:
+            raise ValueError(f"logprobs does not work with endpoint={self.endpoint}: set it to false")
+        if self.rewards and "truncate_prompt_tokens" in self.params:
+            raise ValueError("params.truncate_prompt_tokens cuts texts unnoticed: remove it, and set dataset.fit=ends")
+        if self.endpoint == "completion" and self.max_tokens is None:
+            raise ValueError("endpoint is completion, whose answers servers cut off at 16 tokens: set max_tokens")
+        return self
+
+    @model_validator(mode="after")
     def _votes(self) -> Self:
         names = [member.label for member in self.members]
         if unknown := sorted(set(self.weights) - set(names)):
@@ -142,6 +172,11 @@ class JudgeConfig(Section):
     def members(self) -> tuple[JudgeConfig, ...]:
         """The judges of a panel, including those of nested panels, or the judge itself."""
         return (self,) if self.judges is None else tuple(one for judge in self.judges for one in judge.members)
+
+    @property
+    def rewards(self) -> bool:
+        """Whether it, or every judge of the panel, is a reward model or a classifier."""
+        return all(one.endpoint in REWARDS for one in self.members)
 
     @property
     def weighs(self) -> bool:
@@ -293,7 +328,7 @@ def _named_classes(value: Any) -> Any:
 
 
 class RubricConfig(Section):
-    """What the judge answers: a score on a scale, `min` to `max` by `step`, or one of several classes."""
+    """What the judge answers: a score from `min` to `max` by `step`, any number (`real`), or one of several classes."""
 
     min: float = 1
     """Lowest score."""
@@ -301,6 +336,8 @@ class RubricConfig(Section):
     """Highest score."""
     step: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1
     """Difference between neighboring scores."""
+    real: bool = False
+    """Whether a score is any number, as that of a reward model: there is no scale, and so there are no worst cases."""
     levels: Levels = {}
     """Meaning of scores, as the judge reads it."""
     examples: tuple[Example, ...] = ()
@@ -318,22 +355,26 @@ class RubricConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if problem := self._class_problem() if self.classes else self.scale.problem() or self._scale_problem():
+        without_scale = self.classes or self.real
+        if problem := self._class_problem() if without_scale else self.scale.problem() or self._scale_problem():
             raise ValueError(problem)
         return self
 
     def _class_problem(self) -> str | None:
-        if problem := Classes.of(self).problem():
+        if self.classes and (problem := Classes.of(self).problem()):
             return problem
         if self.positive is not None and self.positive not in self.classes:
             return f"positive is '{self.positive}', which is not a class: {did_you_mean(self.positive, self.classes)}"
         fields = type(self).model_fields
         given = [key for key in ("min", "max", "step", "levels") if getattr(self, key) != fields[key].default]
+        given += ["classes"] if self.real and self.classes else ["examples"] if self.real and self.examples else []
+        if given and self.real:
+            return f"it is real and has {given[0]}: any number is a score, so remove {given[0]}, or set real=false"
         if given:
             return (
                 f"it has both classes and {given[0]}: a rubric has either a scale or classes, so start from rubric=own"
             )
-        return None
+        return self._scale_problem() if self.real else None
 
     def _scale_problem(self) -> str | None:
         for key in ("ordered", "positive", "abstain"):

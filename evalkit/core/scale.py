@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Final, Protocol
 
 _MAX_VALUES = 1_000_001
@@ -34,12 +34,17 @@ class ScaleDefinition(Protocol):
     def levels(self) -> Mapping[float, str]:
         """The meanings of some values."""
 
+    @property
+    def real(self) -> bool:
+        """Whether every number is a value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
     """Values from `min` to `max` by `step`; `levels` has the meanings of some of them.
 
     Values are decimal numbers as written: 7.3 is on the scale 1 to 10 by 0.1, although it has no exact binary fraction.
+    The scale of a `real` rubric has infinite ends and no step.
     """
 
     min: float
@@ -50,12 +55,24 @@ class Scale:
     @classmethod
     def of(cls, rubric: ScaleDefinition) -> Scale:
         """Return the scale of a rubric."""
+        if rubric.real:
+            return cls(-inf, inf, 0.0)
         return cls(rubric.min, rubric.max, rubric.step, dict(rubric.levels))
+
+    @property
+    def real(self) -> bool:
+        """Whether every number is a value."""
+        return not self.step
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The lowest and the highest value; `None` if there are none."""
+        return None if self.real else (self.min, self.max)
 
     @property
     def span(self) -> float:
         """The largest difference between two values."""
-        return self.distance(self.min, self.max)
+        return inf if self.real else self.distance(self.min, self.max)
 
     @property
     def integral(self) -> bool:
@@ -87,11 +104,13 @@ class Scale:
 
     def contains(self, value: float) -> bool:
         """Return whether `value` is on the scale."""
+        if self.real:
+            return isfinite(value)
         return self.min <= value <= self.max and (_exact(value) - _exact(self.min)) % _exact(self.step) == 0
 
     def text(self, value: float) -> str:
         """Return a value in the form that a judge must write."""
-        return f"{value:.{self.decimals}f}"
+        return f"{value:g}" if self.real else f"{value:.{self.decimals}f}"
 
     def distance(self, first: float, second: float) -> float:
         """Return the difference of two values, in scale units."""
@@ -116,6 +135,8 @@ class Scale:
 
     def name(self) -> str:
         """Return a short name, such as `1-5` or `1.0-10.0 by 0.1`."""
+        if self.real:
+            return "any number"
         between = "-" if self.min >= 0 else " to "
         bounds = f"{self.text(self.min)}{between}{self.text(self.max)}"
         return bounds if self.step == 1 else f"{bounds} by {_written(self.step)}"

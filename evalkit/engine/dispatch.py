@@ -363,6 +363,8 @@ class Sender:
 
     async def _retry(self, call: PlannedCall) -> Completion | Failure:
         attempt = 1
+        if (why := await self._prepare(call)) is not None:
+            return Failure("too_long", why, attempts=0)
         while True:
             try:
                 return await self._attempt(call, attempt)
@@ -385,6 +387,21 @@ class Sender:
             self._tally.retried += 1
             self.changed()
 
+    async def _prepare(self, call: PlannedCall) -> str | None:
+        """Prepare the judges that the call may need; return why its request is too long, `None` if it may fit.
+
+        Raises:
+            JudgeSetupError: If no call to one of these judges can succeed.
+        """
+        for index in (call.judge, *self.also_checked):
+            prepare = getattr(self._judges[index], "prepare", None)
+            if prepare is not None and index not in self._ready:
+                await prepare()
+                self._ready.add(index)
+        measure = getattr(self._judges[call.judge], "too_long", None)
+        why: str | None = None if measure is None else await measure(call.request)
+        return why
+
     async def _attempt(self, call: PlannedCall, attempt: int) -> Completion:
         """Make one call and return its answer, which is stored unless it is a refusal.
 
@@ -394,11 +411,6 @@ class Sender:
             JudgeSetupError: If no call to this judge can succeed.
             StoreError: If the answer cannot be stored.
         """
-        for index in (call.judge, *self.also_checked):
-            prepare = getattr(self._judges[index], "prepare", None)
-            if prepare is not None and index not in self._ready:
-                await prepare()
-                self._ready.add(index)
         longest = self.lengths.limit(call.judge, call.request)
         limited = replace(call.request, max_tokens=longest)
         least = None if longest is None else self._ceiling(call.judge, limited)

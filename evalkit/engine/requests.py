@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from evalkit.core.hashing import canonical_json, content_key
+from evalkit.core.tokens import CHARACTERS_PER_TOKEN, characters, message_tokens
 from evalkit.protocols import CompletionCache, Evaluator
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Unit
 
@@ -141,9 +142,6 @@ class PlannedCalls:
                     position += 1
 
 
-CHARACTERS_PER_TOKEN = 4
-_PER_BYTE = 2
-"""ASCII characters with as many tokens as one UTF-8 byte after the first of a non-ASCII character."""
 FREE_TEXT = 150
 """Tokens of a free-text answer, if nothing else is known."""
 _TEXT, _ITEM, _VALUE, _SYNTAX = 25, 12, 3, 3
@@ -205,20 +203,13 @@ class Kind:
 
 def response_tokens(case: Case) -> float:
     """Return the estimated mean tokens of a case's responses; 0 if it has none."""
-    lengths = [_characters(response.text) for response in case.responses]
+    lengths = [characters(response.text) for response in case.responses]
     return sum(lengths) / len(lengths) / CHARACTERS_PER_TOKEN if lengths else 0.0
 
 
 def prompt_tokens(request: JudgeRequest) -> int:
     """Return the estimated tokens of a request's messages."""
-    return -(-sum(_characters(message["content"]) for message in request.messages) // CHARACTERS_PER_TOKEN)
-
-
-def _characters(text: str) -> int:
-    """Return the number of ASCII characters with as many tokens as a text; a Chinese character counts as one token."""
-    if text.isascii():
-        return len(text)
-    return len(text.encode("ascii", "ignore")) + _PER_BYTE * (len(text.encode("utf-8", "surrogatepass")) - len(text))
+    return message_tokens(request.messages)
 
 
 def expected_tokens(answer: AnswerFormat | None) -> int:

@@ -23,6 +23,7 @@ OURS = {
     "pointwise": "evalkit.evaluators.pointwise:Pointwise",
 }
 _OF_CLASSES = {**OURS, "pointwise": "evalkit.evaluators.pointwise:PointwiseClass"}
+_OF_REWARDS = {**OURS, "pointwise": "evalkit.evaluators.rewards:Rewards"}
 
 
 def make_evaluator(
@@ -44,7 +45,10 @@ def make_evaluator(
     if config.rubric.classes and name in OURS and name != "pointwise":
         what = f"a class is for one response, and mode {name} shows several"
         raise ConfigError(what, where="rubric.classes", remedy="set mode=pointwise")
-    known = _OF_CLASSES if config.rubric.classes else OURS
+    if config.rubric.real and name in OURS and not config.judge.rewards:
+        remedy = "set rubric.min and rubric.max, or judge.endpoint to that of a reward model"
+        raise ConfigError("a judge that answers in words needs a scale", where="rubric.real", remedy=remedy)
+    known = _OF_REWARDS if config.judge.rewards else _OF_CLASSES if config.rubric.classes else OURS
     found = find(EVALUATORS, name, known, where="mode.name", methods=("plan",))
     if not (isclass(found) and issubclass(found, Evaluator)):
         raise PluginError(

@@ -82,7 +82,6 @@ SETTLED = [
 ]
 """The defaults list of settings that describe judgments made elsewhere."""
 GROUPS = (
-    "judge",
     "criteria",
     "rubric",
     "swap",
@@ -94,8 +93,9 @@ GROUPS = (
     "store",
     "runner",
     "tracking",
-    "probe",
     "mode",
+    "probe",
+    "judge",
 )
 """The config groups, in the order of conf/config.yaml."""
 FREE_FORM = (
@@ -114,7 +114,7 @@ FREE_FORM = (
     "tracking",
 )
 """Sections whose keys Hydra does not check: they are free, or checked when the config is frozen."""
-_SCALE = frozenset(("min", "max", "levels", "classes"))
+_SCALE = frozenset(("min", "max", "levels", "classes", "real"))
 
 
 def user_folders() -> list[Path]:

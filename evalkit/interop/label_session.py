@@ -256,6 +256,8 @@ def _question(result: RunResult) -> dict[str, Any]:
         return {"kind": "items", "options": ("met", "not_met")}
     if rubric.named_classes is not None:
         return {"kind": "class", "options": rubric.named_classes.names}
+    if scale.real:
+        return {"kind": "grade", "options": []}
     digits = scale.integral and scale.min >= 0 and scale.max <= _LAST_KEY
     scores = list(map(int, scale.values())) if digits else []
     options = scores if len({score % _LAST_KEY for score in scores}) == len(scores) else []

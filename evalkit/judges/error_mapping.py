@@ -29,7 +29,7 @@ _NO_QUOTA = re.compile(
 )
 _TOO_LONG = re.compile(
     r"context.?length|context.?window|maximum context|exceed_context_size|exceeds the available context|"
-    r"prompt is too long",
+    r"prompt is too long|too long to fit|maximum model length|must have less than \d+ tokens",
     re.IGNORECASE,
 )
 _FILTERED = re.compile(
@@ -139,12 +139,12 @@ _RULES = (
     _Rule("auth", False, pattern=_NO_KEY),
     _Rule("auth", False, ("AuthenticationError", "PermissionDeniedError"), (401, 403)),
     _Rule("not_found", False, ("NotFoundError",), (404,)),
-    _Rule("context_length", False, ("ContextWindowExceededError",)),
+    _Rule("too_long", False, ("ContextWindowExceededError",)),
     _Rule("content_filter", False, ("ContentPolicyViolationError",), (), _FILTERED, (400,)),
     _Rule("timeout", True, ("Timeout", "APITimeoutError", "TimeoutError"), (408,)),
     _Rule("rate_limit", False, pattern=_NO_QUOTA, within=(429,)),
     _Rule("rate_limit", True, ("RateLimitError",), (429,)),
-    _Rule("context_length", False, pattern=_TOO_LONG, within=(400, 413, 422)),
+    _Rule("too_long", False, pattern=_TOO_LONG, within=(400, 413, 422)),
     _Rule("bad_request", False, ("BadRequestError", "UnprocessableEntityError"), (400, 405, 413, 415, 422)),
     _Rule("bad_response", True, ("APIResponseValidationError",), (), _GARBLED, (0, 200, 500)),
     _Rule("connection", True, pattern=_DISCONNECTED, within=(0, 500)),

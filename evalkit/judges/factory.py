@@ -15,7 +15,7 @@ from evalkit.errors import JudgeSetupError
 from evalkit.judges import setup, simulated
 from evalkit.judges.model_judge import ModelJudge, max_concurrency
 from evalkit.judges.responses import priced
-from evalkit.judges.setup import LOCAL
+from evalkit.judges.setup import ENDPOINT, LOCAL
 from evalkit.judges.smollm2 import identified
 from evalkit.plugins import JUDGES, check_known, construct, find
 from evalkit.protocols import Judge
@@ -23,7 +23,18 @@ from evalkit.types import Completion, JudgeRequest, JudgeSpec
 
 TOP_LOGPROBS = 20  # the maximum of OpenAI's API; a scale of ten needs more than ten
 _SECRET_PARAMS = ("api_key", "api_token", "headers", "extra_headers", "authorization")
-_OWN_PARAMS = ("model", "messages", "response_format", "tools", "tool_choice", "stream", "n", "api_base", "base_url")
+_OWN_PARAMS = (
+    "model",
+    "messages",
+    "response_format",
+    "tools",
+    "tool_choice",
+    "stream",
+    "n",
+    "api_base",
+    "base_url",
+    "endpoint",
+)
 _KEY = "judge.transport"
 _METHODS = ("complete", "send")
 TRANSPORTS = MappingProxyType(
@@ -32,6 +43,7 @@ TRANSPORTS = MappingProxyType(
         "direct": "evalkit.judges.direct_transport:DirectTransport",
     }
 )
+_ENDPOINTS = MappingProxyType(dict.fromkeys(TRANSPORTS, "evalkit.judges.endpoints:EndpointTransport"))
 """The transports by the value of `judge.transport`; each is constructed with a `JudgeConfig` and a `RunnerConfig`."""
 
 
@@ -96,7 +108,8 @@ def make_judges(config: JudgeConfig, runner: RunnerConfig) -> tuple[Judge, ...]:
         if member.simulated:
             made: Any = simulated.SimulatedTransport(member, runner)
         else:
-            kind = find(JUDGES, name, TRANSPORTS, where=_KEY, methods=_METHODS)
+            known = TRANSPORTS if member.endpoint == "chat" else _ENDPOINTS
+            kind = find(JUDGES, name, known, where=_KEY, methods=_METHODS)
             made = construct(kind, member, runner, name=name, where=_KEY)
         custom = hasattr(made, "complete")
         judges.append(CustomJudge(made, member, spec) if custom else ModelJudge(member, spec, made))
@@ -175,7 +188,10 @@ def params_of(config: JudgeConfig) -> dict[str, Any]:
     check_known(JUDGES, config.transport, TRANSPORTS, where=_KEY)
     if config.simulated:
         simulated.check(config)
-    options = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}
+    if config.rewards:
+        return {ENDPOINT: config.endpoint, **config.params}
+    options: dict[str, Any] = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}
+    options |= {} if config.endpoint == "chat" else {ENDPOINT: config.endpoint}
     params = {name: value for name, value in options.items() if value is not None}
     if config.logprobs:
         params |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}

@@ -13,7 +13,7 @@ from evalkit.config import JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import error_mapping, setup
 from evalkit.judges.responses import Answer, check_logprobs, completion_of, priced
-from evalkit.judges.setup import FREE, LIMITS, LOCAL, Shape
+from evalkit.judges.setup import ENDPOINT, FREE, LIMITS, LOCAL, Shape
 from evalkit.judges.smollm2 import COPIES
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
 
@@ -51,7 +51,7 @@ def sent_params(params: Mapping[str, Any], request: JudgeRequest) -> dict[str, A
     With one seed, all samples would be the same answer. The content key contains the seed and the sample, so it does
     not need their sum. The request's token limit, if it has one, can only lower the judge's limit.
     """
-    sent = dict(params)
+    sent = {name: value for name, value in params.items() if name != ENDPOINT}
     if request.max_tokens is not None:
         name = next((name for name in LIMITS if name in params), LIMITS[0])
         sent[name] = min(request.max_tokens, params.get(name) or request.max_tokens)
@@ -134,6 +134,14 @@ class ModelJudge:
         """Return the most that one call can cost in USD, or `None` if that is unknown; call `prepare` first."""
         return 0.0 if self.free else setup.ceiling(self.transport.entry(), self.config, request)
 
+    async def too_long(self, request: JudgeRequest) -> str | None:
+        """Return why a request does not fit the model's context, as far as that is known without sending it."""
+        if (measure := getattr(self.transport, "too_long", None)) is None:
+            return None
+        assert self._target is not None, "prepare comes first"
+        why: str | None = await measure(self._target, request.messages)
+        return why
+
     async def complete(self, request: JudgeRequest) -> Completion:
         """Send one request in the best shape that the provider is known to accept.
 
@@ -197,7 +205,9 @@ class ModelJudge:
     def _final(self, error: CallError) -> CallError | JudgeSetupError:
         assert self._target is not None
         if error.kind == "auth" or (error.kind == "not_found" and not self._answered):
-            return setup.setup_error(self._target, error)
-        if error.kind == "bad_request" and not self._answered and self.config.response_format != "auto":
-            return setup.setup_error(self._target, error)
+            return setup.setup_error(self._target, error, self.config.endpoint)
+        endpoint = self.config.endpoint
+        fixed = self.config.response_format != "auto" or (endpoint != "chat" and setup.is_unsupported(error))
+        if error.kind == "bad_request" and not self._answered and fixed:
+            return setup.setup_error(self._target, error, endpoint)
         return error

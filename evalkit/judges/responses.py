@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import AsyncIterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from types import MappingProxyType
@@ -336,8 +336,16 @@ def unless_redirected(status: int, headers: Mapping[str, str]) -> None:
         raise bad_response(message, retryable=False)
 
 
-def answer_in(status: int, body: bytes, headers: Mapping[str, str]) -> Answer:
+def answer_in(
+    status: int, body: bytes, headers: Mapping[str, str], read: Callable[[Any], Answer] | None = None
+) -> Answer:
     """Return the answer in a response.
+
+    Args:
+        status: The status.
+        body: The decompressed body.
+        headers: The headers, by lowercase name.
+        read: Reads parsed JSON that is not an error; by default as a chat completion.
 
     Raises:
         CallError: If the response is an error or not an answer.
@@ -346,7 +354,7 @@ def answer_in(status: int, body: bytes, headers: Mapping[str, str]) -> Answer:
         parsed = json.loads(body)
     except (ValueError, RecursionError):
         parsed = None
-    return _answer_from(status, parsed, body, headers)
+    return _answer_from(status, parsed, body, headers, read)
 
 
 def answer_in_line(row: Mapping[str, Any]) -> Answer:
@@ -369,12 +377,18 @@ def answer_in_line(row: Mapping[str, Any]) -> Answer:
 
 
 def _answer_from(
-    status: int, parsed: Any, body: bytes = b"", headers: Mapping[str, str] = MappingProxyType({})
+    status: int,
+    parsed: Any,
+    body: bytes = b"",
+    headers: Mapping[str, str] = MappingProxyType({}),
+    read: Callable[[Any], Answer] | None = None,
 ) -> Answer:
     start = body[:200].decode("utf-8", "replace") or "it is empty"
     error = _error_of(parsed)
     if status >= 400:
         raise call_error(RefusedError(*(error or (start, None)), status, headers))
+    if read is not None and isinstance(parsed, list):
+        return read(parsed)
     if not isinstance(parsed, Mapping):
         raise bad_response(f"the answer is not a JSON object: {start}")
     if error:
@@ -382,7 +396,49 @@ def _answer_from(
         code = _get(parsed.get("error") if isinstance(parsed.get("error"), Mapping) else parsed, "code")
         code = code if type(code) is int and code not in (401, 403, 404) else 422
         raise call_error(RefusedError(*error, code, headers)) from RefusedError(*error, status, headers)
-    return answer_of(parsed, split_thoughts=True)
+    return answer_of(parsed, split_thoughts=True) if read is None else read(parsed)
+
+
+def completed_text(parsed: Any) -> Answer:
+    """Return the answer in OpenAI's text completion.
+
+    Raises:
+        CallError: Of kind `bad_response`, if it has no text.
+    """
+    choices = _get(parsed, "choices")
+    if not _is_list(choices) or not choices or not isinstance(_get(choices[0], "text"), str):
+        raise bad_response("the answer's first choice has no text")
+    choice = {"finish_reason": _get(choices[0], "finish_reason"), "message": {"content": _get(choices[0], "text")}}
+    return answer_of({**parsed, "choices": [choice]}, split_thoughts=True)
+
+
+def rewards_in(parsed: Any) -> Answer:
+    """Return the rewards or class probabilities of one text, with its label, as the JSON text of an answer.
+
+    Reads what vLLM's `/classify` (`probs`, `label`), `/pooling` (`data`, of which the last token's counts) and `/score`
+    (`score`) answer, SGLang's `/classify` (`embedding`), and TEI's `/predict` and `/rerank` (a list of scores).
+
+    Raises:
+        CallError: Of kind `bad_response`, if it is not about one text, or a value is not a finite number.
+    """
+    rows = _get(parsed, "data") if isinstance(parsed, Mapping) else parsed
+    rows = rows[0] if _is_list(rows) and len(rows) == 1 and _is_list(rows[0]) else rows
+    if not _is_list(rows) or not rows or not all(isinstance(row, Mapping) for row in rows):
+        raise bad_response("the answer has no list of rewards; check judge.endpoint", retryable=False)
+    each: list[Any] = [next((row[key] for key in _REWARD_KEYS if key in row), None) for row in rows]
+    values: list[Any] = each if len(each) > 1 else each[0] if _is_list(each[0]) else each
+    values = values[-1] if values and _is_list(values[-1]) else values
+    numbers = [float(one) for one in values if type(one) in (int, float) and isfinite(one)]
+    if not numbers or len(numbers) < len(values):
+        raise bad_response("a reward is missing or not a finite number", retryable=False)
+    label = _name(_get(rows[max(range(len(rows)), key=numbers.__getitem__)], "label"))
+    content = json.dumps({"values": numbers, "label": label}, ensure_ascii=False)
+    return Answer(
+        content, model=_name(_get(parsed, "model")), finish_reason="stop", usage=_usage(_get(parsed, "usage"))
+    )
+
+
+_REWARD_KEYS = ("probs", "data", "score", "embedding")
 
 
 def _error_of(parsed: Any) -> tuple[str, str | None] | None:

@@ -24,6 +24,8 @@ LOCAL = "local/"
 FREE = (LOCAL, SIMULATED)
 """Prefixes of models that cost nothing."""
 LIMITS = ("max_tokens", "max_completion_tokens")
+ENDPOINT = "endpoint"
+"""The parameter of the content key that names an endpoint other than chat completions."""
 OPENAI_SERVERS = (
     *("openai", "custom_openai", "aiohttp_openai", "openai_like", "hosted_vllm", "litellm_proxy", "lm_studio"),
     *("llamafile", "xinference", "docker_model_runner"),
@@ -240,22 +242,36 @@ def ceiling(entry: Mapping[str, Any], config: JudgeConfig, request: JudgeRequest
         request: The request to send.
     """
     limits = [config.max_tokens, request.max_tokens, *(config.params.get(name) for name in LIMITS)]
-    longest = min((limit for limit in limits if limit), default=None) or entry.get("max_output_tokens")
+    found = min((limit for limit in limits if limit), default=None) or entry.get("max_output_tokens") or None
+    longest = 0 if config.rewards else found
     input_price, output_price = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
     if config.price is not None:
         input_price, output_price = config.price.input / 1e6, config.price.output / 1e6
-    if not longest or input_price is None or output_price is None:
+    if longest is None or input_price is None or output_price is None:
         return None
     prompt = sum(len(m["content"].encode()) + _TOKENS_PER_MESSAGE for m in request.messages)
     schema = len(str(request.answer.schema).encode()) if request.answer else 0
     return float((prompt + schema) * input_price + longest * output_price)
 
 
-def setup_error(target: Target, error: CallError) -> JudgeSetupError:
+_UNSUPPORTED = re.compile(r"chat.?template|not support|unsupported|endpoint|\btask\b", re.IGNORECASE)
+
+
+def is_unsupported(error: CallError) -> bool:
+    """Return whether a server refused a request because the model cannot answer at this endpoint."""
+    return _UNSUPPORTED.search(error.message) is not None
+
+
+def setup_error(target: Target, error: CallError, endpoint: str = "chat") -> JudgeSetupError:
     """Return the error that explains why no call to this judge can succeed, with a remedy."""
     if error.kind == "auth":
         return _no_key(target, f"access denied ({error.message})")
     address = target.address or f"provider {target.provider}"
+    if endpoint != "chat":
+        remedy = "check judge.endpoint, judge.model and judge.api_base"
+        if re.search("chat.?template", error.message, re.IGNORECASE):
+            remedy = "set judge.template to the path of the model's chat template (a Jinja file)"
+        return JudgeSetupError(f"{target.model}: {address} has no {endpoint} of it ({error.message})", remedy=remedy)
     if error.kind == "bad_request":
         return JudgeSetupError(
             f"{target.model}: {address} rejects the request ({error.message})", remedy="try judge.response_format=auto"

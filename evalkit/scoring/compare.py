@@ -156,7 +156,7 @@ class PairedVerdicts:
         if not graded.any():
             return []
         read, tally = graded & np.isfinite(self.score), Tally(self.response_case, self.cases)
-        why, limits = "no graded response has a score", (0.0, span)
+        why, limits = "no graded response has a score", (0.0, span) if np.isfinite(span) else None
         return [tally.mean(ERROR, np.abs(self.score - self.grade), read, graded & ~read, limits=limits, why=why)]
 
     def by_cluster(self, name: str, clusters: Clusters) -> Floats:
@@ -357,8 +357,9 @@ def _differences(
 
 def _comparable(name: str, one: _Measured, two: _Measured) -> bool:
     """Return whether a metric has the same unit in both runs: units of the rubric need the same rubric."""
-    rubrics = [(m.entry.config.rubric.min, m.entry.config.rubric.max) for m in (one, two)]
-    return rubrics[0] == rubrics[1] or not (name.startswith(("score/", "length/score")) or name == ERROR)
+    first, second = (Scale.of(m.entry.config.rubric).ends for m in (one, two))
+    by_unit = name.startswith(("score/", "length/score")) or name == ERROR
+    return not by_unit or (first == second and first is not None)  # two reward models have no common unit
 
 
 def _difference(name: str, one: _Measured, two: _Measured, scoring: ScoringConfig, family: int) -> Difference:

@@ -36,6 +36,11 @@ def _classes_only(condition: Callable[[RunConfig], bool]) -> Callable[[RunConfig
     return lambda config: not config.rubric.classes or condition(config)
 
 
+def _stated(config: RunConfig) -> bool:
+    """Return whether verdicts can have a confidence or a probability."""
+    return _weighs(config) if config.rubric.classes else config.rubric.real or config.mode.name != "pointwise"
+
+
 SETTINGS: Final[Mapping[str, Callable[[RunConfig], bool]]] = MappingProxyType(
     {
         "a panel": _several_judges,
@@ -49,7 +54,8 @@ SETTINGS: Final[Mapping[str, Callable[[RunConfig], bool]]] = MappingProxyType(
         "forbidden ties": lambda config: not config.tie.allow,
         "log-probabilities": _weighs,
         "probes": lambda config: bool(config.probe.probes),
-        "confidence, or classes with log-probabilities": _classes_only(_weighs),
+        "a real rubric": lambda config: config.rubric.real,
+        "confidence, rewards, or classes with log-probabilities": _stated,
         "net votes": lambda config: config.swap.resolve == "net_vote",
         "ordered verdicts": _classes_only(lambda config: config.rubric.ordered),
         "samples": lambda config: config.mode.samples > 1,

@@ -29,7 +29,12 @@ from evalkit.scoring.metrics.biases import (
 )
 from evalkit.scoring.metrics.calibration import calibration_statistics, recalibration
 from evalkit.scoring.metrics.corrections import mean_corrections
-from evalkit.scoring.metrics.correlation import correlation_statistics, scale_statistics, within_statistics
+from evalkit.scoring.metrics.correlation import (
+    auc_statistic,
+    correlation_statistics,
+    scale_statistics,
+    within_statistics,
+)
 from evalkit.scoring.metrics.humans import (
     annotator_results,
     read_annotations,
@@ -64,6 +69,7 @@ from evalkit.scoring.metrics.transitivity import (
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.pointwise import score_slopes
+from evalkit.scoring.verdicts.rewards import differences, reward_slope
 from evalkit.types import Case, Metric
 
 BY_RANKING = "one ranking has no cycles: only rankings of different orders, samples or responses can form one"
@@ -97,13 +103,16 @@ def statistics(
         return found
     if passes is None:
         found += [score_mean(scored, scale, count), score_distinct(scored, scale)]
+    if scale.real and passes is None:
+        found += [*calibration_statistics(verdicts, count), reward_slope(verdicts.pairs, differences(verdicts), count)]
+        found.append(auc_statistic(scored, count))
     return [*found, *correlation_statistics(scored, count, _ends(config, verdicts))]
 
 
 def _ends(config: RunConfig, verdicts: VerdictColumns) -> tuple[float, float] | None:
     """Return the ends of the scale of the scores, or `None` if each score depends on the others."""
     scale, how = Scale.of(config.rubric), config.scoring.normalize
-    if verdicts.passes is not None or config.scoring.length_control or how not in ("none", "minmax"):
+    if scale.real or verdicts.passes is not None or config.scoring.length_control or how not in ("none", "minmax"):
         return None
     return (0.0, 1.0) if how == "minmax" else (scale.min, scale.max)
 

@@ -231,9 +231,9 @@ def _schema(tracing: Any, experiment: str, result: RunResult, size: int) -> str:
         entry = InputCategorical(options=list(classes.answers))
         instruction = f"Which class is the response: {', '.join(classes.answers)}?"
     else:
-        rubric = result.config.rubric
-        entry = InputNumeric(min_value=rubric.min, max_value=rubric.max)
-        instruction = f"How good is the response, from {rubric.min:g} to {rubric.max:g}?"
+        low, high = result.config.rubric.scale.ends or (None, None)
+        entry = InputNumeric(min_value=low, max_value=high)
+        instruction = "How good is the response" + ("?" if low is None else f", from {low:g} to {high:g}?")
     try:
         found = tracing._get_label_schema_by_name(experiment, name)
     except MlflowException:

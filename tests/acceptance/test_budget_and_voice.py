@@ -45,7 +45,7 @@ def test_each_kind_of_failure_has_a_line_with_an_example_and_no_secret(words, wi
     lines = [line for line in done.err.splitlines() if " failed (" in line]
     assert [line.split(", for example")[0] for line in lines] == [
         "evalkit: 3 failed (server)",
-        "evalkit: 1 failed (context_length)",
+        "evalkit: 1 failed (too_long)",
     ]
     assert "example case c0 by fake: oops [redacted]" in lines[0]
     assert SECRET not in done.err + done.out

@@ -106,10 +106,10 @@ async def test_a_call_that_keeps_failing_is_a_failed_judgment_and_is_not_stored(
 
 
 async def test_a_call_no_retry_mends_is_tried_once():
-    fatal = Scripted(lambda r, n: CallError("context_length", "too long", retryable=False))
+    fatal = Scripted(lambda r, n: CallError("too_long", "too long", retryable=False))
     judged = await run(1, Both(orders=1), [fatal])
     assert len(fatal.asked) == 1
-    assert judged.judgments[0].error_kind == "context_length"
+    assert judged.judgments[0].error_kind == "too_long"
 
 
 async def test_retry_after_is_waited_for_by_every_call_to_that_judge():

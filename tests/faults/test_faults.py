@@ -33,7 +33,7 @@ KINDS = {
     **dict.fromkeys(("truncated", "html", "empty"), "bad_response"),
     **dict.fromkeys(("hang", "drip"), "timeout"),
     "reset": "connection",
-    "context": "context_length",
+    "context": "too_long",
 }
 ANSWERED = ("answered", "length")
 REFUSED = ("filtered", "policy")

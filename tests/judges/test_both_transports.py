@@ -168,7 +168,7 @@ FAULTS = {
     "400_detail": (Reply({"detail": "no such field"}, 400), ("bad_request", False, None)),
     "400_length": (
         refused(400, "This model's maximum context length is 10 tokens", code="context_length_exceeded"),
-        ("context_length", False, None),
+        ("too_long", False, None),
     ),
     "422": (refused(422, "unprocessable"), ("bad_request", False, None)),
     "404_later": (refused(404, "no stored output"), ("not_found", False, None)),

@@ -114,4 +114,4 @@ async def test_a_prompt_that_does_not_fit_is_one_calls_failure():
             await judge.complete(long)
     finally:
         await judge.close()
-    assert (error.value.kind, error.value.retryable) == ("context_length", False)
+    assert (error.value.kind, error.value.retryable) == ("too_long", False)

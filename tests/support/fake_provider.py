@@ -46,13 +46,18 @@ def refused(status: int, message: str, *, code: str | None = None, **headers: st
 
 
 class Provider:
-    """Replies from `script` in turn, then by `rule`; `requests` holds the bodies received, `headers` their headers."""
+    """Replies from `script` in turn, then by the rule of the path in `routes`, or by `rule` if there are no routes.
+
+    `requests` holds the bodies received, `headers` their headers, `paths` their paths.
+    """
 
     def __init__(self) -> None:
         self.script: deque[Reply] = deque()
         self.rule: Callable[[dict[str, Any]], Reply] = lambda body: said()
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.routes: dict[str, Callable[[dict[str, Any]], Reply]] | None = None
+        self.paths: list[str] = []
         self.port = 0
         self._lock = threading.Lock()
 
@@ -60,11 +65,15 @@ class Provider:
     def api_base(self) -> str:
         return f"http://127.0.0.1:{self.port}/v1"
 
-    def reply(self, body: dict[str, Any], headers: dict[str, str]) -> Reply:
+    def reply(self, body: dict[str, Any], headers: dict[str, str], path: str = "") -> Reply:
         with self._lock:
+            self.paths.append(path)
             self.requests.append(body)
             self.headers.append(headers)
-            return self.script.popleft() if self.script else self.rule(body)
+            if self.script:
+                return self.script.popleft()
+            rule = self.rule if self.routes is None else self.routes.get(path)
+            return Reply({"detail": "Not Found"}, 404) if rule is None else rule(body)
 
 
 @contextmanager
@@ -79,7 +88,11 @@ def serving(port: int = 0) -> Iterator[Provider]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            self._send(provider.reply(body, {name.lower(): value for name, value in self.headers.items()}))
+            self._send(provider.reply(body, {name.lower(): value for name, value in self.headers.items()}, self.path))
+
+        def do_GET(self) -> None:
+            rule = (provider.routes or {}).get(self.path)
+            self._send(Reply({"detail": "Not Found"}, 404) if rule is None else rule({}))
 
         def _send(self, reply: Reply) -> None:
             if reply.hang is not None:

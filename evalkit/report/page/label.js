@@ -79,8 +79,12 @@
     if (answers().length) return;
     if (question.kind === "grade") {
       const number = make("input");
-      Object.assign(number, { type: "number", step: "any", id: "number", min: question.low, max: question.high });
-      number.setAttribute("aria-label", number.placeholder = say("range", question.low, question.high));
+      Object.assign(number, { type: "number", step: "any", id: "number" });
+      if (question.low !== undefined) {
+        Object.assign(number, { min: question.low, max: question.high });
+        number.placeholder = say("range", question.low, question.high);
+      }
+      number.setAttribute("aria-label", number.placeholder || "0");
       number.value = state.answer[""] ?? "";
       choices.append(number);
       number.focus({ preventScroll: true });

@@ -407,6 +407,8 @@ def _score_leans(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColu
     """Yield the lean of scores, and of each system's scores against those of the others, as shares of the scale."""
     scored, scale = verdicts.scores, Scale.of(config.rubric)
     assert scored is not None, "only scores lean on the scale"
+    if scale.real:
+        return
     grade = (scored.grade - scale.min) / scale.span
     graded, known = np.isfinite(grade), np.isfinite(scored.raw)
     on_scale = bool(((grade[graded] >= 0) & (grade[graded] <= 1)).all())

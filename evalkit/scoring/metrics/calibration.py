@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from evalkit.core.hashing import digest
 from evalkit.scoring.columns import FORCED, TIE, VerdictColumns
 from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, share_interval
-from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.clusters import FOLDS, Clusters
 from evalkit.scoring.stats.logistic import expit, fit, logit, slope
 from evalkit.types import Case
 
@@ -106,7 +105,6 @@ def bin_numbers(confidence: Floats) -> Ints:
     return np.minimum((confidence * BINS + 1e-9).astype(np.int64), BINS - 1)
 
 
-FOLDS = 5
 MIN_CASES = 20
 """Minimum number of clusters with label and confidence for cross-fitting."""
 EDGE = 1e-4
@@ -141,7 +139,7 @@ def recalibration(
     x, tally = _logits(pairs.confidence)[:, None], Tally(pairs.case, len(cases))
     constant = "" if why or x.any() else "every confidence is 0.5"
     found = [slope("calibration/slope", x, pairs.right, tally, 0, missing=pairs.missing, why=why or constant)]
-    curves, folds = {"stated": _curve(pairs, clusters, confidence)}, _folds(cases, clusters)[pairs.case]
+    curves, folds = {"stated": _curve(pairs, clusters, confidence)}, clusters.folds(cases)[pairs.case]
     for name, recalibrate in METHODS.items():
         after = replace(pairs, case=pairs.case[:0], confidence=pairs.confidence[:0], right=pairs.right[:0])
         if enough:
@@ -150,14 +148,6 @@ def recalibration(
         found.append(ece_statistic(f"calibration/ece_{name}", after, len(cases), why))
         found.append(brier_statistic(f"calibration/brier_{name}", after, len(cases), why))
     return found, curves
-
-
-def _folds(cases: Sequence[Case], clusters: Clusters) -> Ints:
-    own = np.array([int(digest(["fold", case.id])[:8], 16) % FOLDS for case in cases], dtype=np.int64)
-    if clusters.number is None:
-        return own
-    first = np.unique(clusters.number, return_index=True)[1]
-    return np.asarray(own[first][clusters.number])
 
 
 def _logits(confidence: Floats) -> Floats:

@@ -144,18 +144,18 @@ def mean_corrections(
         names = "corrected/score_mean", "score/mean"
         target = Target(*names, scored.case, scored.raw, scored.grade, cases, proportion=False)
         targets, two_level = weigh_targets([target], weights), []
-        if len(scale) == 2:  # the rate of the upper level; grades must be on the judge's scale
+        if not scale.real and len(scale) == 2:  # the rate of the upper level; grades must be on the judge's scale
             judged, labels = (
                 np.where(np.isnan(values), np.nan, values > (scale.min + scale.max) / 2)
                 for values in (target.judged, target.labels)
             )
             name = "corrected/rogan_gladen"
             two_level = [replace(targets[0], name=name, judged=judged, labels=labels, proportion=True)]
-    limits = None if scored is None else (scale.min, scale.max)
+    limits = None if scored is None else scale.ends
     details = {
         "confidence": config.scoring.confidence,
         "targets": [label_plan(target, shares, config.scoring.confidence, clusters) for target in targets],
-        "notes": [LEVELS] if scored is None or len(scale) > 2 else [],
+        "notes": [LEVELS] if scored is None or scale.real or len(scale) > 2 else [],
     }
     found = [replace(prediction_powered(target, shares), limits=limits) for target in targets]
     return [*found, *map(rogan_gladen, two_level)], details

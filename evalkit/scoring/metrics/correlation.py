@@ -11,7 +11,7 @@ import numpy as np
 from evalkit.core.scale import Scale
 from evalkit.scoring.columns import ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Bounds, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Columns, Statistic, Tally, ratio
+from evalkit.scoring.stats.bootstrap import Columns, Statistic, Tally, ratio, undefined
 from evalkit.scoring.stats.bounded_intervals import Reach
 from evalkit.scoring.verdicts.pointwise import rank
 
@@ -210,6 +210,30 @@ class _GradedScores:
             why="scores or grades are all equal" if len(self.x) else "no scored response has a grade",
             **attributes,
         )
+
+
+def auc_statistic(scored: ScoreColumns, cases: int) -> Statistic:
+    """Return `agreement/auc`: the area under the ROC curve of scores as predictions of the higher of two grades.
+
+    It is the share of pairs of a higher and a lower grade whose scores have the same order, equal scores counting half
+    (Hanley and McNeil 1982, Radiology 143, 29-36).
+
+    Args:
+        scored: the scores.
+        cases: the number of cases.
+    """
+    graded = _GradedScores.of(scored, cases)
+    level, high = np.unique(graded.x, return_inverse=True)[1], graded.y > graded.y.min(initial=np.inf)
+    two = len(np.unique(graded.y)) == 2
+
+    def areas(weights: Floats) -> Floats:
+        rows = weights[:, graded.case]
+        upper, lower = (np.stack([np.bincount(level, weights=row * side) for row in rows]) for side in (high, ~high))
+        below = np.cumsum(lower, axis=1) - lower / 2
+        return divide((upper * below).sum(axis=1), upper.sum(axis=1) * lower.sum(axis=1))
+
+    made = graded.statistic("auc", np.zeros((cases, 0)), areas if two else undefined, weighted=True, proportion=True)
+    return made if two else replace(made, why="grades do not have two levels")
 
 
 def _unbounded(missing: int) -> str | None:
@@ -459,6 +483,9 @@ def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns, known: Bools
     return divide(agreement, np.sqrt(untied_x * untied_y))
 
 
+NO_SCALE = "rewards have no scale to share with grades"
+
+
 def scale_statistics(scored: ScoreColumns, scale: Scale, cases: int) -> list[Statistic]:
     """Return `agreement/kappa_quadratic` and `agreement/rmse` of scores and grades on the same scale.
 
@@ -475,8 +502,9 @@ def scale_statistics(scored: ScoreColumns, scale: Scale, cases: int) -> list[Sta
     read = graded & known
     x, y, lost = scored.raw[read], scored.grade[read], scored.grade[graded & ~known]
     n, missing, tally = len(x), len(lost), Tally(scored.case[read], cases)
-    off_scale = n > 0 and not (scale.min <= y.min() and y.max() <= scale.max)
+    off_scale = scale.real or (n > 0 and not (scale.min <= y.min() and y.max() <= scale.max))
     why = f"grades are not on the judge's scale, {scale.name()}" if off_scale else "no scored response has a grade"
+    why, scale = (NO_SCALE, Scale(0.0, 1.0, 1.0)) if scale.real else (why, scale)
 
     def statistic(name: str, value: Callable[[Floats], Floats], *columns: Floats, **attributes: Any) -> Statistic:
         sums = tally.columns(*(column * (not off_scale) for column in columns))

@@ -90,9 +90,13 @@ def score_mean(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic:
         scale: the scale of the rubric.
         cases: the number of cases.
     """
-    known, span = np.isfinite(scored.raw), (scale.min, scale.max)
-    tally, why = Tally(scored.case, cases), "no response has a score"
-    return tally.mean("score/mean", scored.raw, known, ~known, span=span, limits=span, why=why)
+    known, span, why = np.isfinite(scored.raw), scale.ends, "no response has a score"
+    note = UNBOUNDED if span is None and not known.all() else None
+    tally = Tally(scored.case, cases)
+    return tally.mean("score/mean", scored.raw, known, ~known, span=span, limits=span, note=note, why=why)
+
+
+UNBOUNDED = "missing scores are not bounded: a score can be any number"
 
 
 def score_distinct(scored: ScoreColumns, scale: Scale) -> Metric:
@@ -102,6 +106,7 @@ def score_distinct(scored: ScoreColumns, scale: Scale) -> Metric:
     if not len(scored_rows):
         return Metric("score/distinct", None, missing=missing, note="no response has a score")
     distinct = len(np.unique(np.round(scored_rows, 9)))
+    among = "" if scale.real else f"of the {len(scale):,} on the scale; "
     return Metric(
         "score/distinct",
         round_metric(distinct),
@@ -109,7 +114,7 @@ def score_distinct(scored: ScoreColumns, scale: Scale) -> Metric:
         missing=missing,
         worst_low=round_metric(distinct),
         worst_high=round_metric(distinct + missing),
-        note=f"of the {len(scale):,} on the scale; a count grows with the number of cases: no interval",
+        note=f"{among}a count grows with the number of cases: no interval",
     )
 
 

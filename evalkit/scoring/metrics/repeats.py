@@ -51,8 +51,8 @@ def sample_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Stati
         question, case, result, span = passes_of(judgments, pairs), np.repeat(pairs.case, 2), winner_values(value), 2.0
     repeats = Repeats.of(question, value, Tally(case, len(pairs.sizes)))
     # Two samples at opposite ends differ most.
-    farthest = span / np.sqrt(2.0)
-    spread = repeats.mean("spread", repeats.deviation(), span=(0.0, farthest), limits=(0.0, farthest))
+    ends = (0.0, span / np.sqrt(2.0)) if np.isfinite(span) else None
+    spread = repeats.mean("spread", repeats.deviation(), span=ends, limits=ends)
     result = np.where(np.isfinite(value), result, np.nan)
     return [spread, *_agreement(question, result, repeats.tally, numbers=verdicts.passes is None)]
 
@@ -446,13 +446,16 @@ def _from_noise(config: RunConfig, verdicts: VerdictColumns, cases: int) -> Stat
     finite = np.isfinite(values)
     judged, swapped = (judgments.case[finite], judgments.i[finite], judgments.j[finite]), judgments.swapped[finite]
     read, (unit, _), (request, _) = values[finite], grouped(*judged), grouped(*judged, swapped.astype(np.int64))
-    width = config.rubric.max - config.rubric.min if scored else 2.0
+    width = Scale.of(config.rubric).span if scored else 2.0
     span = width if scored and scoring.normalize == "minmax" else 1.0
     size = NormalDist().inv_cdf((1 + scoring.confidence) / 2) * (2**0.5 if scored else 1.0) / span
     # Squares within requests, their degrees of freedom, and two sums over units for 1 / answers.
     counts, answers = np.bincount(request).astype(np.float64), np.bincount(unit)[unit].astype(np.float64)
     mean = np.bincount(request, weights=read) / counts
-    repeats, rescaled = len(read) - len(counts), scored and scoring.normalize in ("zscore", "rank")
+    repeats, rescaled = (
+        len(read) - len(counts),
+        scored and (scoring.normalize in ("zscore", "rank") or config.rubric.real),
+    )
     table = Table.of(
         Tally(judged[0], cases).columns(
             (read - mean[request]) ** 2, 1.0 - 1.0 / counts[request], 1 / answers**2, 1 / answers
@@ -463,7 +466,7 @@ def _from_noise(config: RunConfig, verdicts: VerdictColumns, cases: int) -> Stat
         return size * np.sqrt(ratio(0, 1, totals) * ratio(2, 3, totals))
 
     # Two answers at opposite ends add half of the squared range, and one degree of freedom.
-    rows = np.array([[width**2 / 2, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
+    rows = np.array([[0.0 if rescaled else width**2 / 2, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
     rows += table.sums * [0, 0, 1, 1] / max(1, repeats)
     return Statistic(
         "jnd/noise",

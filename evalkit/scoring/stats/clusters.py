@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.config import RunConfig
+from evalkit.core.hashing import digest
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.plugins import find_benchmark
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
@@ -24,6 +25,9 @@ CHUNK = 2**22
 PROMPT, ID = "prompt", "id"
 NOTE = "clusters: "
 """Prefix of the note on clusters."""
+
+
+FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,14 @@ class Clusters:
         if self.number is None:
             return np.asarray(values, dtype=np.float64)
         return np.asarray(np.bincount(self.number, weights=values, minlength=self.count), dtype=np.float64)
+
+    def folds(self, cases: Sequence[Case]) -> Ints:
+        """Return the fold of each case, 0 to 4, by the id of the first case of its cluster."""
+        own = np.array([int(digest(["fold", case.id])[:8], 16) % FOLDS for case in cases], dtype=np.int64)
+        if self.number is None:
+            return own
+        first = np.unique(self.number, return_index=True)[1]
+        return np.asarray(own[first][self.number])
 
     def covered(self, cases: Bools) -> int:
         """Return the number of clusters with at least one of the `cases`, given as a mask."""

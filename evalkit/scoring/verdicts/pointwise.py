@@ -27,6 +27,7 @@ from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, combine, divide, group_mean
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.verdicts.pairs import apply_ties, judgment_scores, pair_margins
+from evalkit.scoring.verdicts.rewards import reward_margins
 from evalkit.types import Case
 
 
@@ -63,14 +64,16 @@ def compare_scores(
 ) -> VerdictColumns:
     """Return the comparisons that scores imply: the higher score wins if the difference exceeds the threshold.
 
-    A tie of equal scores has its own reason, since no judge called it a tie.
+    A tie of equal scores has its own reason, since no judge called it a tie. Rewards have margins as `reward_margins`
+    fits them, or else the difference of rewards.
     """
     i, j = scored.offset[pairs.case] + pairs.i, scored.offset[pairs.case] + pairs.j
-    margin = scored.score[i] - scored.score[j]
-    lean = sign(margin)
-    unstated = np.full(len(pairs), np.nan)
+    difference = scored.score[i] - scored.score[j]
+    margin, lean, confidence = difference, sign(difference), np.full(len(pairs), np.nan)
+    if config.rubric.real and not isinstance(fitted := reward_margins(config, cases, pairs, difference), str):
+        margin, confidence = fitted
     reason = np.select([lean == NONE, lean == TIE], [MISSING, EQUAL], JUDGED).astype(np.int8)
-    verdicts = VerdictColumns(pairs, lean, lean, reason, margin, unstated, margin, lean, judgments, scores=scored)
+    verdicts = VerdictColumns(pairs, lean, lean, reason, margin, confidence, margin, lean, judgments, scores=scored)
     return apply_ties(verdicts, config.tie, cases)
 
 
@@ -169,7 +172,7 @@ def _linear_slope(
         len(y),
         missing,
         covered=tally(np.ones(len(y))) > 0,
-        limits=_steepest(x, span),
+        limits=_steepest(x, span) if np.isfinite(span) else None,
         note="missing scores are omitted and not bounded" if missing else None,
         why="lengths do not vary within case and grade"
         if len(y)
@@ -205,7 +208,7 @@ def control_length(config: RunConfig, cases: Sequence[Case], scored: ScoreColumn
     if not config.scoring.length_control or not len(scored.raw):
         return scored
     length = _log10_length(cases)
-    span = config.rubric.max - config.rubric.min
+    span = Scale.of(config.rubric).span
     slopes = [statistic.observed() for statistic in score_slopes(scored, cases, span)[::-1]]
     slope = next((value for value in slopes if np.isfinite(value)), 0.0)
     level = scored.raw - slope * (length - length.mean())

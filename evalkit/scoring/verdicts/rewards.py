@@ -1,0 +1,98 @@
+"""Margins of rewards: the probability that annotators prefer a response, by a sigmoid fitted on labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from evalkit.config import RunConfig
+from evalkit.scoring.columns import NONE, PairColumns, VerdictColumns
+from evalkit.scoring.stats.arrays import Bools, Floats
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.clusters import FOLDS, Clusters
+from evalkit.scoring.stats.logistic import expit, fit, penalized_fit, slope
+from evalkit.types import Case
+
+MIN_CLUSTERS = 20
+"""Minimum number of clusters with a labeled pair of rewards for fitting."""
+REWARDS = "margins of rewards "
+FITTED = (
+    f"{REWARDS}are 2 P - 1, where P is the probability that annotators prefer the first response: a sigmoid of the "
+    "difference, fitted on the labels of other folds of cases"
+)
+NO_UNIT = f"{REWARDS}have no unit, and only equal rewards tie unless tie.threshold is set: "
+FEW = f"fewer than {MIN_CLUSTERS} cases or clusters have a label and rewards"
+REVERSED = "higher rewards do not go with the annotators' choices"
+
+
+def labeled_differences(pairs: PairColumns, difference: Floats) -> tuple[Bools, Floats]:
+    """Return which pairs have a label and two rewards, and the label of each of these: 1 for A, 1/2 for TIE, 0 for B.
+
+    Args:
+        pairs: the pairs.
+        difference: (pairs,) the first reward minus the second, NaN if one is missing.
+    """
+    used = (pairs.label != NONE) & np.isfinite(difference)
+    return used, (1 + pairs.label[used].astype(np.float64)) / 2
+
+
+def reward_margins(
+    config: RunConfig, cases: Sequence[Case], pairs: PairColumns, difference: Floats
+) -> tuple[Floats, Floats] | str:
+    """Return the margin of each pair in [-1, 1] and the probability of its winner, or why there are none.
+
+    The probability that annotators prefer the first response is the sigmoid of the difference of rewards divided by a
+    temperature (Bradley and Terry 1952, Biometrika 39, 324-345). The temperature of each of five folds of clusters is
+    that of a logistic regression without intercept on the other four; ties count half (Guo et al. 2017, arXiv
+    1706.04599, section 4.2).
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        pairs: their pairs.
+        difference: (pairs,) the first reward minus the second, NaN if one is missing.
+    """
+    clusters = Clusters.of(config, cases)
+    used, outcome = labeled_differences(pairs, difference)
+    if len(np.unique(clusters.of_rows(pairs.case[used]))) < MIN_CLUSTERS:
+        return FEW
+    folds, log_odds = clusters.folds(cases)[pairs.case], np.full(len(pairs), np.nan)
+    for fold in range(FOLDS):
+        own, others = folds == fold, folds[used] != fold
+        design = difference[used][others][:, None]
+        found = fit(design, outcome[others]).coefficients
+        found = penalized_fit(design, outcome[others]).coefficients if found is None else found
+        if found is None or found[0] <= 0:
+            return REVERSED
+        log_odds[own] = found[0] * difference[own]
+    return 2 * expit(log_odds) - 1, expit(np.abs(log_odds))
+
+
+def reward_note(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> str:
+    """Return a note on what the margins of a run's rewards are."""
+    found = reward_margins(config, cases, verdicts.pairs, differences(verdicts))
+    return NO_UNIT + found if isinstance(found, str) else FITTED
+
+
+def differences(verdicts: VerdictColumns) -> Floats:
+    """Return the difference of the scores of each pair, (pairs,); NaN if one is missing."""
+    if verdicts.scores is None:
+        return np.full(len(verdicts.pairs), np.nan)
+    first, second = verdicts.pairs.sides(verdicts.scores.score)
+    return np.asarray(first - second)
+
+
+def reward_slope(pairs: PairColumns, difference: Floats, cases: int) -> Statistic:
+    """Return `calibration/reward_slope`: the log odds of the annotators' preference per unit of reward, 1 / T.
+
+    Args:
+        pairs: the pairs.
+        difference: (pairs,) the first reward minus the second, NaN if one is missing.
+        cases: the number of cases.
+    """
+    used, outcome = labeled_differences(pairs, difference)
+    missing = int(((pairs.label != NONE) & ~np.isfinite(difference)).sum())
+    x, tally = difference[used][:, None], Tally(pairs.case[used], cases)
+    why = "" if x.any() else "no labeled pair has different rewards"
+    return slope("calibration/reward_slope", x, outcome, tally, 0, missing=missing, why=why)
