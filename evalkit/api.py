@@ -395,6 +395,10 @@ class JudgingSession:
         judgments = await self._session.judge(cases)
         return judgments, verdicts_of(self.config, cases, judgments)
 
+    def stop(self, why: str) -> None:
+        """Send nothing more: calls in flight may finish, and the rest fails with the reason `why`."""
+        self._session.stop(why)
+
     async def close(self) -> None:
         """Wait for the store, and close the connections."""
         self.closed = True

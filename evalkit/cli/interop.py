@@ -382,12 +382,13 @@ def _imported(table: Path) -> Path:
 
 def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
     """Let an annotator label on a page until all is labeled, a click on Finish or Ctrl-C; then score the run again."""
-    from evalkit.cli.label_page import LabelPage, listen, page_of
+    from evalkit.cli.label_page import HOST, LabelPage, page_of
     from evalkit.interop.label_session import LabelSession
     from evalkit.runs import read_run
+    from evalkit.serving.admission import listen
     from evalkit.tracking.connection import one_at_a_time
 
-    with listen(arguments.port or 0) as listener:
+    with listen(HOST, arguments.port or 0) as listener:
         session = LabelSession(
             result,
             "human" if arguments.annotator is None else arguments.annotator,

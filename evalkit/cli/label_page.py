@@ -7,7 +7,6 @@ Every request needs the token in the address, a `Host` of this machine and, if i
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import secrets
 import socket
@@ -15,25 +14,25 @@ from typing import Any, Final
 
 import uvicorn
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from evalkit.config import RunConfig
-from evalkit.errors import ConfigError, EvalkitError
+from evalkit.errors import EvalkitError
 from evalkit.interop.label_session import LONGEST_NOTE, LabelSession
 from evalkit.report.page import asset, language_of, render, script_json
 from evalkit.report.texts import LABELING
+from evalkit.serving.admission import SECURITY, Admission, Refusal, quiet_config, reply
 
 HOST: Final = "127.0.0.1"
+_SECONDS: Final = 60.0
 _LARGEST: Final = 200_000
 """The most bytes of a request: an answer to 5,000 checklist items with a note."""
 _HEADERS: Final = {
     "Content-Security-Policy": "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
+    **SECURITY,
 }
 
 
@@ -51,18 +50,8 @@ class LabelPage:
         self._session, self._html, self._listener = session, html, listener
         port = listener.getsockname()[1]
         self.url = f"http://{HOST}:{port}{self.path}"
-        self._hosts = (f"{HOST}:{port}", f"localhost:{port}")
-        config = uvicorn.Config(
-            self,
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            lifespan="off",
-            ws="none",
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
-        self._server = uvicorn.Server(config)
+        self._admission = Admission.of(HOST, port, largest=_LARGEST, seconds=_SECONDS)
+        self._server = uvicorn.Server(quiet_config(self, lifespan="off", timeout_graceful_shutdown=1))
 
     def serve(self) -> None:
         """Answer requests until the annotator has finished.
@@ -78,32 +67,29 @@ class LabelPage:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        response = await self._respond(Request(scope, receive))
+        try:
+            response = await self._respond(Request(scope, receive))
+        except Refusal as refusal:
+            response = refusal.response()
         response.headers.update(_HEADERS)
         if response.status_code != 200:
             response.headers["Connection"] = "close"  # without reading the rest of a large body
         await response(scope, receive, send)
 
     async def _respond(self, request: Request) -> Response:
-        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        self._admission.check(request)
         known = secrets.compare_digest(request.url.path.encode(), self.path.encode())
-        if not known or host not in self._hosts or origin not in (None, f"http://{host}"):
-            return PlainTextResponse("forbidden", 403)
-        if request.method == "GET":
+        if known and request.method == "GET":
             return HTMLResponse(self._html)
-        if request.method != "POST" or origin is None:
-            return PlainTextResponse("forbidden", 403)
-        body = b""
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > _LARGEST:
-                return _json({"error": "the request is too large: shorten the note"}, 413)
+        if not known or request.method != "POST" or "origin" not in request.headers:
+            raise Refusal(403, "forbidden")
+        body = await self._admission.body(request)
         try:
-            return _json(self._act(json.loads(body)))
+            return reply(self._act(json.loads(body)))
         except EvalkitError as error:
-            return _json({"error": str(error)}, 400)
+            raise Refusal(400, str(error)) from None
         except (ValueError, RecursionError, KeyError, TypeError):
-            return _json({"error": "the request is invalid: reload the page"}, 400)
+            raise Refusal(400, "the request is invalid: reload the page") from None
 
     def _act(self, request: Any) -> dict[str, Any]:
         """Return what the page shows after `open`, `label`, `next`, `back`, `again` or `finish`.
@@ -132,24 +118,6 @@ class LabelPage:
             raise ValueError
         steps = {"next": min(at + 1, last), "back": max(at - 1, 0)}
         return session.view(steps[action] if action in steps else session.next_open(at))
-
-
-def _json(value: Any, status: int = 200) -> Response:
-    # In ASCII, because texts from data may have lone surrogates.
-    return Response(json.dumps(value), status, media_type="application/json")
-
-
-def listen(port: int) -> socket.socket:
-    """Return a socket that listens on a port of this machine, or on a free one if it is 0.
-
-    Raises:
-        ConfigError: If the port cannot be used.
-    """
-    try:
-        return socket.create_server((HOST, port))
-    except OSError as bad:
-        why = "is in use" if bad.errno == errno.EADDRINUSE else f"cannot be used ({bad.strerror})"
-        raise ConfigError(why, where=f"port {port}", remedy="choose another, or omit --port") from None
 
 
 def page_of(session: LabelSession, config: RunConfig) -> str:

@@ -119,6 +119,10 @@ class Session:
         await run.workers()
         return run.result().judgments
 
+    def stop(self, why: str) -> None:
+        """Send nothing more: calls in flight may finish, and the rest fails with the reason `why`."""
+        self._sender.give_up(why)
+
     async def settle(self) -> None:
         """Wait until every claim is given up."""
         await self._sender.settle()

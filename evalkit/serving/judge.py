@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -16,7 +17,7 @@ from evalkit.config import DatasetConfig, RunConfig
 from evalkit.config.run_config import config_error
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.engine.event_loop import run_async
-from evalkit.errors import ConfigError, did_you_mean
+from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.evaluators.answers import rationale
 from evalkit.plugins import allowing_code
 from evalkit.results import Spent
@@ -29,6 +30,8 @@ FIELDS: Final = (
 )  # fmt: skip
 SETTINGS: Final = ("store", "runner")
 """The sections that a caller may set: they do not change a verdict."""
+JUDGED: Final = ("criteria", "rubric", "swap", "tie")
+"""The sections that a tool's arguments may change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +93,28 @@ class Judge:
     def __init__(
         self, folder: JudgeFolder, settings: Mapping[str, Mapping[str, Any]] | None = None, *, allow_code: bool = False
     ) -> None:
-        self.config = _with_settings(folder.config, settings or {})
+        self.config = self._validated = _with_settings(folder.config, settings or {})
         self.validation = folder.validation
         self._templates, self._allow_code = folder.templates, allow_code
-        self._spent = Spent()
+        self.spent = Spent()
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()
-        mode, classes = self.config.mode, self.config.rubric.named_classes
-        self._reader = CaseReader(DatasetConfig(), mode.name, items=mode.items, classes=classes)
+        self._stopped: str | None = None
 
     @property
     def trust(self) -> Trust:
         """What is known about the judge."""
         return Trust(self.validation.use, self.validation.sentence)
+
+    @property
+    def changed(self) -> list[str]:
+        """The sections of the config that differ from the validated ones."""
+        return [name for name in JUDGED if getattr(self.config, name) != getattr(self._validated, name)]
+
+    def with_config(self, config: RunConfig) -> Judge:
+        """Return a judge with another config, whose answers have a warning; it shares the budget of this one."""
+        other = copy(self)
+        other.config, other._sessions = config, WeakKeyDictionary()
+        return other if other.changed else self
 
     async def __call__(self, **fields: Any) -> JudgeVerdict:
         """Judge one case.
@@ -134,13 +147,19 @@ class Judge:
         read = [self.case(fields, str(number)) for number, fields in enumerate(cases, 1)]
         # Ids of callers may repeat; scoring needs each once.
         numbered = [replace(case, id=str(number)) for number, case in enumerate(read)]
-        judgments, verdicts = await self._judged(numbered)
+        judgments, verdicts = await self.judged(numbered)
         by_case: dict[str, tuple[list[Judgment], list[Verdict]]] = {case.id: ([], []) for case in numbered}
         for judgment in judgments:
             by_case[judgment.case_id][0].append(judgment)
         for verdict in verdicts:
             by_case[verdict.case_id][1].append(verdict)
         return [self._verdict(case, *by_case[str(number)]) for number, case in enumerate(read)]
+
+    def stop(self, why: str) -> None:
+        """Send nothing more: answers on their way are stored, and all other verdicts are missing."""
+        self._stopped = why
+        for shared in self._sessions.values():
+            shared.session.stop(why)
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
@@ -166,17 +185,26 @@ class Judge:
         if unknown := [name for name in fields if name not in FIELDS]:
             raise ConfigError(f"unknown field '{unknown[0]}'", where="case", remedy=did_you_mean(unknown[0], FIELDS))
         row = {name: value for name, value in fields.items() if value is not None}
-        case = self._reader.read({"id": number, **row}, 1, "case")
+        if not any(name.startswith("response") for name in row):
+            remedy = "pass response, response_a and response_b, or responses"
+            raise ConfigError("has no response", where="case", remedy=remedy)
+        # A new reader for each case, because readers count what they find.
+        mode, classes = self.config.mode, self.config.rubric.named_classes
+        reader = CaseReader(DatasetConfig(), mode.name, items=mode.items, classes=classes)
+        case = reader.read({"id": number, **row}, 1, "case")
         assert case is not None  # only dataset.on_error omits a row
         return case
 
-    async def _judged(self, cases: Sequence[Case]) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
+    async def judged(self, cases: Sequence[Case]) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
+        """Return the judgments and verdicts on cases with different ids; the errors are those of a call."""
         loop = asyncio.get_running_loop()
         while True:
+            if self._stopped is not None:
+                raise EvalkitError(self._stopped)
             shared = self._sessions.get(loop)
             if shared is None or shared.session.stopped:
                 with allowing_code(self._allow_code):
-                    session = JudgingSession(self.config, self._templates, self._spent)
+                    session = JudgingSession(self.config, self._templates, self.spent)
                 if shared is not None:
                     shared.over = True
                 shared = self._sessions[loop] = _Shared(session)
@@ -195,7 +223,7 @@ class Judge:
         if len(case.responses) > 1 and len(main.unit) == 1:  # a list has scores and pairs
             main = next((one for one in verdicts if len(one.unit) == 2), main)
         missing = main.winner is None and main.score is None and main.class_name is None and main.reason != "abstained"
-        failed = next((one for one in judgments if one.error), None)
+        failed = failure_of(judgments)
         paid = [one for one in judgments if not one.stored]
         costs = [
             completion.cost_usd
@@ -203,7 +231,6 @@ class Judge:
             for completion in (*one.earlier, one.completion)
             if completion is not None
         ]
-        trust = self.validation.trust(case, judgments, list(self.config.criteria))
         return JudgeVerdict(
             status="missing" if missing else "ok",
             winner=main.winner,
@@ -217,8 +244,19 @@ class Judge:
             stored=not paid,
             error=failed.error if missing and failed else None,
             error_kind=failed.error_kind if missing and failed else None,
-            trust=trust,
+            trust=self.trust_in(case, judgments),
         )
+
+    def trust_in(self, case: Case, judgments: Sequence[Judgment]) -> Trust:
+        """Return what the validation says about the answers on one case."""
+        unseen = self.config.criteria.keys() - self._validated.criteria.keys()
+        return self.validation.trust(case, judgments, sorted(unseen), self.changed)
+
+
+def failure_of(judgments: Sequence[Judgment]) -> Judgment | None:
+    """Return a judgment without a value, a failed call first; `None` if all have one."""
+    failed = [one for one in judgments if one.error]
+    return max(failed, key=lambda one: one.error_kind is not None, default=None)
 
 
 class _Shared:

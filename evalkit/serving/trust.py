@@ -74,7 +74,6 @@ class Validation:
             self.lengths = {
                 str(part): (int(ends[0]), int(ends[1])) for part, ends in content["validated"]["characters"].items()
             }
-            self.criteria = [str(name) for name in content["validated"]["criteria"]]
             self.models = {str(one["name"]): frozenset(map(str, one["reported"])) for one in content["judges"]}
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as bad:
             why = f"{bad} is missing" if isinstance(bad, KeyError) else str(bad)[:120]
@@ -83,14 +82,23 @@ class Validation:
             ) from None
         self.content = content
 
-    def trust(self, case: Case, judgments: Sequence[Judgment], criteria: Sequence[str]) -> Trust:
-        """Return what the validation says about the answers on one case."""
+    def trust(
+        self, case: Case, judgments: Sequence[Judgment], unseen: Sequence[str] = (), changed: Sequence[str] = ()
+    ) -> Trust:
+        """Return what the validation says about the answers on one case.
+
+        Args:
+            case: the case.
+            judgments: its judgments.
+            unseen: the criteria that were not validated.
+            changed: the sections of the config that differ from the validated ones.
+        """
         warnings = [
             TrustWarning(kind, *in_every_language(text))
             for kind, text in (
                 *self._of_decision(),
                 *self._of_case(case),
-                *self._of_criteria(criteria),
+                *self._of_settings(unseen, changed),
                 *self._of_models(judgments),
             )
         ]
@@ -121,9 +129,11 @@ class Validation:
                     )
                     break
 
-    def _of_criteria(self, criteria: Sequence[str]) -> Iterator[tuple[str, Message]]:
-        if unseen := [name for name in criteria if name not in self.criteria]:
+    def _of_settings(self, unseen: Sequence[str], changed: Sequence[str]) -> Iterator[tuple[str, Message]]:
+        if unseen:
             yield "criterion", gettext("The validation did not use the criterion '{name}'.", name=unseen[0])
+        elif changed:
+            yield "settings", gettext("The validation had other settings of {names}.", names=", ".join(changed))
 
     def _of_models(self, judgments: Sequence[Judgment]) -> Iterator[tuple[str, Message]]:
         for name, model in sorted(reported_models(judgments)):

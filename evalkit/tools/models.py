@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from evalkit.config.sections import Name
+from evalkit.decision import Use
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.types import Reason, Winner
 
@@ -130,6 +131,27 @@ class PairwiseMetadata(ToolModel):
     positions_swapped: bool = Field(description="Whether both orders were judged.")
 
 
+class TrustNote(ToolModel):
+    """A reason why a result is not covered by the judge's validation."""
+
+    kind: str = Field(description="A stable name of the reason, such as length, script, model or criterion.")
+    text: str = Field(description="The reason in words.")
+
+
+class ToolTrust(ToolModel):
+    """What the validation of a judge says about a result."""
+
+    use: Use = Field(
+        description="What the judge can be used for: single (single verdicts), rates (rates over many), "
+        "rates_corrected (rates corrected by labels), none, or unknown."
+    )
+    sentence: str = Field(description="The same in words.")
+    warnings: list[TrustNote] = Field(description="Why this result is not covered by the validation; empty if it is.")
+
+
+_TRUST = "What the validation of the judge says about this result; null if the judge was not validated."
+
+
 class PairwiseCompareResult(ToolModel):
     """The outcome of a comparison."""
 
@@ -159,6 +181,7 @@ class PairwiseCompareResult(ToolModel):
     )
     metadata: PairwiseMetadata = Field(description="The duration and settings of the comparison.")
     error: str | None = Field(None, description="The reason why there is no result; null with success.")
+    trust: ToolTrust | None = Field(None, description=_TRUST)
 
 
 class ScoreCriterion(ToolInput):
@@ -268,6 +291,7 @@ class DirectScoreResult(ToolModel):
     )
     metadata: DirectMetadata = Field(description="The duration and settings of the scoring.")
     error: str | None = Field(None, description="The reason why there is no result; null with success.")
+    trust: ToolTrust | None = Field(None, description=_TRUST)
 
 
 FORMATS = ("openai", "anthropic", "mcp", "json-schema")
@@ -279,7 +303,7 @@ class Tool:
 
     name: str
     description: str
-    arguments: type[ToolModel]
+    arguments: type[ToolInput]
     result: type[ToolModel]
 
 
@@ -350,10 +374,10 @@ def tool_schemas(form: str = "json-schema") -> Any:
     raise ConfigError(f"there is no format '{form}'", where="tools --format", remedy=did_you_mean(form, FORMATS))
 
 
-def schema_of(model: type[ToolModel]) -> dict[str, Any]:
-    """Return a model's JSON schema without `$ref`, which some clients cannot read."""
+def schema_of(model: Any) -> dict[str, Any]:
+    """Return the JSON schema of a model or a dataclass without `$ref`, which some clients cannot read."""
     mode: Literal["validation", "serialization"] = "validation" if model.__name__.endswith("Input") else "serialization"
-    schema = model.model_json_schema(mode=mode)
+    schema = TypeAdapter(model).json_schema(mode=mode)
     parts = schema.pop("$defs", {})
     inlined = _inlined(schema, parts)
     assert isinstance(inlined, dict)

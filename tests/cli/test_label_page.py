@@ -355,7 +355,7 @@ def test_requests_of_others_are_refused(pairs, method, headers, path):
     with label_page(pairs) as page:
         body = json.dumps({"do": "label", "at": 0, "note": "", "answer": {"": "A"}}).encode()
         status, replied, text = page.request(body, headers, method, path)
-        assert (status, text) == (403, "forbidden")
+        assert (status, list(json.loads(text))) == (403, ["error"])
         assert replied["content-security-policy"].endswith("frame-ancestors 'none'")
         assert page.act("open")["labeled"] == 0
         assert (pairs / "labels-human.jsonl").read_bytes() == b""

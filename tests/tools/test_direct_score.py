@@ -34,6 +34,7 @@ async def test_every_field_is_there_by_its_published_name(provider: Provider, ov
         "weightedScore": pytest.approx(0.4 * 5 + 0.3 * 4 + 0.3 * 2),
         "summary": {"strengths": ["short"], "weaknesses": ["thin"], "suggestions": ["say more"]},
         "error": None,
+        "trust": None,
     }
 
 

@@ -35,7 +35,7 @@ async def test_every_field_is_there_by_its_published_name(provider: Provider, ov
     found = result.model_dump(by_alias=True)
     assert {name: type(found[name]) for name in FIELDS} == FIELDS
     assert found["error"] is None
-    assert set(found) == {*FIELDS, "error"}
+    assert set(found) == {*FIELDS, "error", "trust"}
     assert [set(row) for row in found["comparison"]] == [
         {"criterion", "winner", "reasoning", "aStrength", "bStrength"}
     ] * 2

@@ -1,0 +1,101 @@
+"""`evalkit serve`: answer questions to a validated judge over HTTP, or by the Model Context Protocol."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from evalkit.cli.console import log, log_handler
+from evalkit.cli.parser import UsageError, check_overrides
+from evalkit.decision import USES
+from evalkit.errors import ConfigError, ExitStatus
+
+KEYS: Final = "EVALKIT_SERVE_KEY"
+_MEGABYTE: Final = 1_000_000
+_BODY_SECONDS: Final = 10.0
+
+
+def main(arguments: Namespace) -> int:
+    """Serve a judge until a signal.
+
+    Raises:
+        ConfigError: if the judge, a setting, the port or the host cannot be used.
+    """
+    from evalkit.api import check_judges
+    from evalkit.engine.event_loop import run_async
+    from evalkit.plugins import code_allowed
+    from evalkit.serving import load_judge
+    from evalkit.serving.service import Service
+
+    settings = _settings(arguments.overrides)
+    judge = load_judge(Path(arguments.judge), api_base=arguments.api_base, allow_code=code_allowed(), **settings)
+    use = judge.validation.use
+    if arguments.require is not None and USES.index(use) < USES.index(arguments.require):
+        what = f"the judge can be used for less than --require {arguments.require} ({use})"
+        log("error", f"{arguments.judge}: {what}: {judge.validation.sentence}")
+        return int(ExitStatus.GATE_FAILED)
+    if judge.config.store.mode != "read_only":
+        run_async(check_judges(judge.config))
+    service = Service(judge, strict=arguments.strict, seconds=arguments.timeout, rate=arguments.rate)
+    with log_handler():
+        if arguments.mcp == "stdio":
+            from evalkit.serving.mcp import serve_stdio
+
+            run_async(serve_stdio(service))
+        else:
+            _serve(service, arguments, judge.validation.sentence)
+    return 0
+
+
+def _serve(service: Any, arguments: Namespace, sentence: str) -> None:
+    from evalkit.engine.event_loop import run_async
+    from evalkit.serving.admission import LOOPBACK, Admission, listen
+    from evalkit.serving.http import Limits, Server, application
+
+    host = arguments.host
+    keys = [key for part in os.environ.get(KEYS, "").split(",") if (key := part.strip())]
+    if host not in LOOPBACK and not keys:
+        raise ConfigError(
+            "other machines can reach it, so it needs a key", where=f"--host {host}", remedy=f"set {KEYS}"
+        )
+    mcp = None
+    if arguments.mcp:
+        from evalkit.serving.mcp import McpOverHttp
+
+        mcp = McpOverHttp(service)
+    with listen(host, arguments.port) as listener:
+        port = listener.getsockname()[1]
+        admission = Admission.of(host, port, largest=arguments.max_megabytes * _MEGABYTE, seconds=_BODY_SECONDS)
+        limits = Limits(admission, keys, arguments.key_rate, arguments.concurrent)
+        server = Server(service, application(service, limits, mcp), listener)
+        print(
+            f"{sentence}\n{arguments.judge} on http://{f'[{host}]' if ':' in host else host}:{port}; Ctrl-C stops it",
+            flush=True,
+        )
+        run_async(server.run_until_signal())
+
+
+def _settings(overrides: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the settings of the store and the runner.
+
+    Raises:
+        ConfigError: if an override sets something else.
+    """
+    from evalkit.serving.judge import SETTINGS
+
+    check_overrides(overrides)
+    settings: dict[str, dict[str, Any]] = {name: {} for name in SETTINGS}
+    for word in overrides:
+        key, _, value = word.partition("=")
+        section, _, name = key.partition(".")
+        if section not in settings or not name:
+            raise UsageError(
+                "serve", f"cannot set {key}", f"it sets only {' and '.join(f'{one}.*' for one in SETTINGS)}"
+            )
+        settings[section][name] = yaml.safe_load(value)
+    return settings

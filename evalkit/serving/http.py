@@ -1,0 +1,248 @@
+"""A judge over HTTP: the checks of each request, and the application behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse, Response
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from evalkit.core.resources import own_version
+from evalkit.engine.event_loop import freeze_imports, on_interrupt
+from evalkit.engine.judging import GRACE_SECONDS
+from evalkit.serving.admission import SECURITY, Admission, Refusal, quiet_config, reply
+from evalkit.serving.judge import JudgeVerdict
+from evalkit.serving.service import CaseInput, Rate, Service, problem
+from evalkit.tools import Tool
+
+OPEN: Final = "/health"
+"""The path that needs no key."""
+CONNECTIONS: Final = 1_000
+"""The most connections, also of clients that send nothing."""
+REFUSALS: Final = (401, 403, 404, 408, 413, 415, 422, 429, 500, 503)
+_OTHER: Final = "other"
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Problem(BaseModel):
+    """Why there is no answer."""
+
+    error: str = Field(description="One line.")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a server.
+
+    Attributes:
+        admission: The checks of a request.
+        keys: The keys of clients; with none, every client may ask.
+        rate: The most requests of one key in a minute.
+        concurrent: The most requests at once.
+    """
+
+    admission: Admission
+    keys: Sequence[str] = ()
+    rate: int | None = None
+    concurrent: int = 64
+
+
+class Guard:
+    """Answers a request only if it passes the limits; the application then gets its complete body.
+
+    Args:
+        app: The application.
+        service: The judge.
+        limits: The limits.
+        paths: The paths that are counted by name.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service, limits: Limits, paths: Sequence[str]) -> None:
+        self._app, self._service, self._limits, self._paths = app, service, limits, frozenset(paths)
+        self._keys = [key.encode() for key in limits.keys]
+        self._rates = [Rate(limits.rate) for _ in self._keys]
+        self._open = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; nothing about an error reaches the client or the log but one line."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request, started, status = Request(scope, receive), time.perf_counter(), 0
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in SECURITY.items())]
+            await send(message)
+
+        self._open += 1
+        try:
+            self._check(request)
+            body = await self._limits.admission.body(request)
+            await self._app(scope, _replay(body, receive), noted)
+        except Refusal as refusal:
+            await self._refuse(refusal, receive, noted)
+        except ClientDisconnect:
+            pass
+        except Exception as error:
+            _LOG.warning("a request failed: %s: %s", type(error).__name__, error)
+            if not status:
+                await self._refuse(Refusal(500, "internal error; see the server's log"), receive, noted)
+        finally:
+            self._open -= 1
+            path = scope["path"] if scope["path"] in self._paths else _OTHER
+            self._service.counts["requests_total", f'path="{path}",status="{status}"'] += 1
+            self._service.counts["request_seconds_total", f'path="{path}"'] += time.perf_counter() - started
+
+    def _check(self, request: Request) -> None:
+        self._limits.admission.check(request)
+        if request.url.path == OPEN:
+            return
+        if self._keys:
+            scheme, _, given = request.headers.get("authorization", "").partition(" ")
+            key = given.strip().encode("latin-1", "replace")
+            matches = [hmac.compare_digest(key, known) for known in self._keys]
+            if scheme.lower() != "bearer" or not any(matches):
+                raise Refusal(401, "send the header Authorization: Bearer KEY", {"WWW-Authenticate": "Bearer"})
+            self._rates[matches.index(True)].take()
+        if max(self._open - 1, self._service.active) >= self._limits.concurrent:
+            raise Refusal(503, "the server is busy; try again later", {"Retry-After": "1"})
+
+    async def _refuse(self, refusal: Refusal, receive: Receive, send: Send) -> None:
+        """Send a refusal, then read what the client still sends, which would else never see it."""
+        response = refusal.response()
+        response.headers["Connection"] = "close"
+        await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+        await send({"type": "http.response.body", "body": response.body, "more_body": True})
+        try:
+            async with asyncio.timeout(self._limits.admission.seconds):
+                while (await receive()).get("more_body"):
+                    pass
+        except TimeoutError:
+            pass
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return replayed
+
+
+def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
+    """Return the application of a judge.
+
+    Args:
+        service: The judge.
+        limits: The limits.
+        mcp: The ASGI application of `/mcp`, with its `lifespan`.
+    """
+    problems: dict[int | str, dict[str, Any]] = {status: {"model": Problem} for status in REFUSALS}
+    settings: dict[str, Any] = {"docs_url": None, "redoc_url": None, "responses": problems}
+    app = FastAPI(
+        title="evalkit judge", version=own_version() or "", lifespan=None if mcp is None else mcp.lifespan, **settings
+    )
+    app.add_exception_handler(Refusal, lambda _, refusal: refusal.response())
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _not_served)
+
+    @app.post("/judge", response_model=JudgeVerdict)
+    async def judge(case: CaseInput) -> Response:
+        """Judge a case: the verdict, its reason, its cost, and what is known about the judge."""
+        return reply(await service.judge(case))
+
+    for tool in service.tools.values():
+        _add(app, service, tool)
+
+    @app.get("/trust")
+    async def trust() -> dict[str, Any]:
+        """Return what the validation of the judge showed: its `trust.json`."""
+        return dict(service.trust())
+
+    @app.get(OPEN)
+    async def health() -> Response:
+        """Say whether the server takes questions; this needs no key."""
+        return reply({"status": "stopping" if service.stopping else "ok"}, 503 if service.stopping else 200)
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Return counts of requests, verdicts, calls and cost in Prometheus' text format."""
+        return PlainTextResponse(service.metrics(), media_type="text/plain; version=0.0.4")
+
+    if mcp is not None:
+        app.router.routes.append(Route("/mcp", endpoint=mcp, methods=["POST"]))
+    return Guard(app, service, limits, [path for route in app.routes if (path := getattr(route, "path", None))])
+
+
+def _add(app: FastAPI, service: Service, tool: Tool) -> None:
+    async def use(arguments: Any) -> Response:
+        return reply((await service.use(tool, arguments)).model_dump(mode="json", by_alias=True))
+
+    use.__annotations__ = {"arguments": tool.arguments, "return": Response}
+    app.post(f"/{tool.name}", response_model=tool.result, name=tool.name, description=tool.description)(use)
+
+
+def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return Refusal(422, problem(error.errors())).response()
+
+
+def _not_served(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    status = 422 if error.status_code == 400 else error.status_code  # a body that is no JSON
+    return Refusal(status, f"{error.detail}; /openapi.json lists what this judge answers", error.headers).response()
+
+
+class Server(uvicorn.Server):
+    """Serves a judge until a signal; calls in flight then finish, and their answers are stored.
+
+    Args:
+        service: The judge.
+        app: Its application.
+        listener: The socket.
+    """
+
+    def __init__(self, service: Service, app: ASGIApp, listener: socket.socket) -> None:
+        super().__init__(quiet_config(app, limit_concurrency=CONNECTIONS, timeout_graceful_shutdown=int(GRACE_SECONDS)))
+        self._service, self._listener = service, listener
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def run_until_signal(self) -> None:
+        """Answer requests until a signal; a second one ends requests in progress."""
+        with freeze_imports():
+            await self.serve(sockets=[self._listener])
+        await (self._stopping or self._service.stop())
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals in the block as a run does."""
+        with on_interrupt(self._stop):
+            yield
+
+    def _stop(self, _: int) -> None:
+        if self._stopping is not None:
+            self.force_exit = True
+            self._stopping.cancel()
+            return
+        self.should_exit = True
+        self._stopping = asyncio.get_running_loop().create_task(self._service.stop())

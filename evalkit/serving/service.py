@@ -1,0 +1,256 @@
+"""A judge in service: its questions, with limits on time and rate, and what a client gets if there is no answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from evalkit.engine.judging import GRACE_SECONDS
+from evalkit.errors import EvalkitError
+from evalkit.serving.admission import Refusal
+from evalkit.serving.judge import Judge, failure_of
+from evalkit.serving.trust import Trust
+from evalkit.tools import TOOLS, PairwiseCompareInput, Tool
+from evalkit.tools.models import ToolInput, ToolModel, ToolTrust
+from evalkit.tools.results import compared, scored
+from evalkit.tools.settings import direct_settings, pairwise_settings
+
+T = TypeVar("T")
+VARIANTS: Final = 16
+"""The number of other criteria and rubrics that stay prepared."""
+_TEXTS: Final = {"prompt", "context", "response", "response_a", "response_b"}
+_OVER: Final = "budget"
+
+
+class CaseInput(BaseModel):
+    """A case in the fields of a data set: a prompt with one response, two, or several."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str | None = Field(None, description="A name of the case, which the result repeats.")
+    prompt: str = Field(description="The task that the responses answer, exactly as the responding models received it.")
+    response: str | None = Field(None, description="The response, for a judge of single responses.")
+    response_a: str | None = Field(None, description="The first response, for a judge of pairs.")
+    response_b: str | None = Field(None, description="The second response, for a judge of pairs.")
+    responses: list[str] | None = Field(None, description="The responses, for a judge of pairs or lists.")
+    context: str | None = Field(None, description="Background that the judge needs, such as retrieved documents.")
+    reference: str | None = Field(None, description="A reference answer.")
+    checklist: list[str | dict[str, Any]] | None = Field(None, description="The requirements, for a checklist judge.")
+
+
+class Rate:
+    """At most so many requests in a minute, which may come at once; `None` for no limit."""
+
+    def __init__(self, per_minute: int | None, now: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._now = per_minute, now
+        self._left, self._at = float(per_minute or 0), now()
+
+    def take(self) -> None:
+        """Count one request.
+
+        Raises:
+            Refusal: If there were too many.
+        """
+        if self._most is None:
+            return
+        now = self._now()
+        self._left = min(float(self._most), self._left + (now - self._at) * self._most / 60)
+        self._at = now
+        if self._left < 1:
+            wait = {"Retry-After": str(int((1 - self._left) * 60 / self._most) + 1)}
+            raise Refusal(429, f"more than {self._most} requests in a minute; try again later", wait)
+        self._left -= 1
+
+
+class Service:
+    """A judge that clients ask.
+
+    Args:
+        judge: The judge.
+        strict: Whether to refuse criteria, rubrics and orders other than the validated ones.
+        seconds: The most seconds until a client gets an answer.
+        rate: The most questions in a minute.
+
+    Attributes:
+        tools: The tools for verdicts of this judge's kind, by name.
+        counts: How often something happened, or for how many seconds, by its name and labels.
+    """
+
+    def __init__(self, judge: Judge, *, strict: bool = False, seconds: float = 300.0, rate: int | None = None) -> None:
+        self._judge, self._strict, self._seconds, self._rate = judge, strict, seconds, Rate(rate)
+        mode, config = judge.config.mode.name, judge.config
+        kinds = {
+            "pairwise_compare": mode == "pairwise",
+            "direct_score": mode == "pointwise" and not config.rubric.classes,
+        }
+        self.tools = {tool.name: tool for tool in TOOLS if kinds[tool.name]}
+        self.counts: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self.stopping = False
+        self._variants: OrderedDict[str, Judge] = OrderedDict()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def active(self) -> int:
+        """The number of questions in progress, also of clients that no longer wait."""
+        return len(self._tasks)
+
+    def trust(self) -> Mapping[str, Any]:
+        """Return what is known about the judge, as in its `trust.json`."""
+        content: Mapping[str, Any] = self._judge.validation.content
+        return content
+
+    async def judge(self, fields: CaseInput) -> dict[str, Any]:
+        """Return the verdict on a case.
+
+        Raises:
+            Refusal: If it is not a case for this judge, or there is no answer.
+        """
+        try:
+            given = fields.model_dump(exclude_none=True)
+            self._judge.case(given)
+        except EvalkitError as error:
+            raise Refusal(422, str(error)) from None
+        verdict = await self._ask(self._judge(**given))
+        self._count(verdict.status, verdict.trust)
+        if verdict.status == "missing":
+            _raise_if_failed(verdict.error_kind, verdict.error)
+        return verdict.json()
+
+    async def use(self, tool: Tool, arguments: ToolInput) -> ToolModel:
+        """Return the result of a tool.
+
+        Raises:
+            Refusal: If the judge cannot honor the arguments, or there is no answer.
+        """
+        judge, started = self._variant(arguments), time.perf_counter()
+        texts = {name: value for name in _TEXTS if (value := getattr(arguments, name, None)) is not None}
+        try:
+            case = judge.case(texts)
+        except EvalkitError as error:
+            raise Refusal(422, str(error)) from None
+        judgments, verdicts = await self._ask(judge.judged([case]))
+        make: Any = compared if tool.arguments is PairwiseCompareInput else scored
+        result = make(judge.config, case, judgments, verdicts[0], (time.perf_counter() - started) * 1000)
+        trust = judge.trust_in(case, judgments)
+        self._count("ok" if result.success else "missing", trust)
+        if not result.success and (failed := failure_of(judgments)) is not None:
+            _raise_if_failed(failed.error_kind, failed.error)
+        shown: ToolModel = result.model_copy(update={"trust": ToolTrust.model_validate(trust, from_attributes=True)})
+        return shown
+
+    async def stop(self) -> None:
+        """Let calls in flight finish, for `GRACE_SECONDS` at most, and close the judge; nothing more is sent."""
+        self.stopping = True
+        judges = [self._judge, *self._variants.values()]
+        for judge in judges:
+            judge.stop("the server is stopping")
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=GRACE_SECONDS)
+        for judge in judges:
+            await judge.close()
+
+    def _variant(self, arguments: ToolInput) -> Judge:
+        key = arguments.model_dump_json(exclude=_TEXTS, exclude_unset=True)
+        if (judge := self._variants.pop(key, None)) is None:
+            try:
+                judge = self._judge.with_config(_config(self._judge, arguments))
+            except EvalkitError as error:
+                raise Refusal(422, str(error)) from None
+        self._variants[key] = judge
+        if self._strict and judge.changed:
+            raise Refusal(422, f"--strict: the validation had other settings of {', '.join(judge.changed)}")
+        if len(self._variants) > VARIANTS:
+            _, oldest = self._variants.popitem(last=False)
+            if oldest is not self._judge:
+                self._start(oldest.close())
+        return judge
+
+    async def _ask(self, question: Coroutine[Any, Any, T]) -> T:
+        """Return an answer in time; a question that is asked is answered and stored, even if nobody waits for it."""
+        try:
+            if self.stopping:
+                raise Refusal(503, "the server is stopping")
+            self._rate.take()
+        except Refusal:
+            question.close()
+            raise
+        task = self._start(question)
+        done, _ = await asyncio.wait([task], timeout=self._seconds)
+        if not done:
+            raise Refusal(503, f"no answer within {self._seconds:g} s; it will be stored, so repeat the request later")
+        try:
+            return task.result()
+        except EvalkitError as error:
+            raise Refusal(503, str(error)) from None
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # mark it as retrieved, so that asyncio does not warn
+
+    def _count(self, status: str, trust: Trust) -> None:
+        self.counts["verdicts_total", f'status="{status}"'] += 1
+        for warning in trust.warnings:
+            self.counts["trust_warnings_total", f'kind="{warning.kind}"'] += 1
+
+    def metrics(self) -> str:
+        """Return the counts in Prometheus' text format."""
+        spent = self._judge.spent
+        rows = {
+            **self.counts,
+            ("calls_total", ""): spent.calls,
+            ("cost_usd_total", ""): spent.usd,
+            ("questions_in_progress", ""): self.active,
+        }
+        lines: list[str] = []
+        for (name, labels), value in sorted(rows.items()):
+            kind = f"# TYPE evalkit_{name} {'counter' if name.endswith('_total') else 'gauge'}"
+            lines += [] if kind in lines else [kind]
+            lines.append(f"evalkit_{name}{labels and f'{{{labels}}}'} {value}")
+        return "\n".join([*lines, ""])
+
+
+def _config(judge: Judge, arguments: Any) -> Any:
+    """Return the judge's config with a tool's arguments; criteria that are the validated ones keep what is known.
+
+    Raises:
+        ConfigError: If the arguments contradict the judge.
+    """
+    config, known = judge.config, judge.config.criteria
+    if pairs := isinstance(arguments, PairwiseCompareInput):
+        settings = pairwise_settings(arguments, config, ())
+    else:
+        settings = direct_settings(arguments, config, ())
+    criteria = dict(settings.criteria)
+    for one in arguments.criteria:
+        name, given = (one, {}) if isinstance(one, str) else (one.name, one.model_dump(exclude_unset=True))
+        unchanged = (value in ("", getattr(known.get(name), key, "")) for key, value in given.items() if key != "name")
+        if name in known and all(unchanged):
+            criteria[name] = known[name]
+    update = {name: getattr(settings, name) for name in (("swap", "tie") if pairs else ("rubric",))}
+    return config.model_copy(update={**update, "criteria": known if criteria == known else criteria})
+
+
+def problem(errors: Sequence[Any]) -> str:
+    """Return the first problem that pydantic found in a request, in one line."""
+    if errors[0]["type"] == "json_invalid":
+        return "the body is not valid JSON"
+    where = ".".join(str(part) for part in errors[0]["loc"] if part != "body")
+    return f"{where[:100]}: {errors[0]['msg']}" if where else str(errors[0]["msg"])
+
+
+def _raise_if_failed(kind: str | None, error: str | None) -> None:
+    """Refuse a question that no judge answered; an answer without a usable verdict is an answer."""
+    if kind is not None:
+        raise Refusal(429 if kind == _OVER else 503, f"{kind}: {error}")
