@@ -16,6 +16,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from evalkit.plugins import own_benchmarks
 from evalkit.report.texts import NOTES, all_texts
 from evalkit.scoring.catalog import HEADINGS, full_catalog
 
@@ -36,7 +37,7 @@ msgstr ""
 
 
 def template() -> Catalog:
-    """Return every text: those in the code, those of texts.toml, and the notes, headings and titles of metrics."""
+    """Return the texts in the code and texts.toml, notes, headings and titles of metrics, and words of benchmarks."""
     found = Catalog(project="evalkit")
     for path in sorted((ROOT / "evalkit").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -47,6 +48,10 @@ def template() -> Catalog:
         found.add(text.message if text.plural is None else (text.message, text.plural), context=text.context)
     for row in full_catalog().rows:
         found.add(row.title)
+    for benchmark in own_benchmarks().values():
+        words, substitute = getattr(benchmark, "words", {}), getattr(benchmark, "substitute", None)
+        for text in (*words.values(), *(substitute or ())[1:]):
+            found.add(text.message)
     return found
 
 

@@ -16,21 +16,11 @@ from typing import Any, Final
 import numpy as np
 
 from evalkit.benchmarks.baseline import NO_MODEL, Answers, Contest, find_baseline, sides_of
-from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, shape, share_row
-from evalkit.benchmarks.judgment_files import Peek, number, require, sibling_file
-from evalkit.benchmarks.judgment_files import rows_of as judged_rows
-from evalkit.benchmarks.records import (
-    UNORDERED,
-    Answer,
-    NumberedNames,
-    Options,
-    ParsedFile,
-    Record,
-    RecordedJudgment,
-    missing_record,
-)
+from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, published_rows
+from evalkit.benchmarks.judgment_files import LocatedRow, located_rows, number, sibling_file, with_columns
+from evalkit.benchmarks.layouts import Cells, Field, cells_of, records_of
+from evalkit.benchmarks.records import UNORDERED, NumberedNames, Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View, mean
-from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import DatasetError
@@ -76,12 +66,11 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield every model's outputs with the baseline's, joined by instruction."""
     answers: Answers = {}
     seen: Counter[tuple[str, str]] = Counter()
-    for file in benchmark_files(benchmark, source):
-        for place, row in checked_rows(benchmark, file):
-            model, instruction = str(row["generator"]), str(row["instruction"])
-            # A duplicate instruction is joined with its first and its second answer.
-            answers.setdefault(model, {})[f"{seen[model, instruction]}:{instruction}"] = (place, row)
-            seen[model, instruction] += 1
+    for row in published_rows(benchmark, source):
+        model, instruction = str(row["generator"]), str(row["instruction"])
+        # A duplicate instruction is joined with its first and its second answer.
+        answers.setdefault(model, {})[f"{seen[model, instruction]}:{instruction}"] = row
+        seen[model, instruction] += 1
     baseline = find_baseline(answers, source, _BASELINES)
     numbers = {instruction: number for number, instruction in enumerate(answers[baseline])}
     difficulty, calibration = _difficulties(source.path), calibrations(_beside(source.path, GAMED))
@@ -90,24 +79,24 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         if absent := len(numbers.keys() - answers[model].keys()):
             source.left_out[f"instructions that {model} has no output for"] = absent
     for model in models:
-        for instruction, (place, row) in answers[model].items():
+        for instruction, row in answers[model].items():
             if instruction not in numbers:
                 what = f"{baseline} has no output for this instruction: {row['instruction']!s:.40}"
-                raise DatasetError(what, where=place, remedy="use the same set of instructions for both")
+                raise DatasetError(what, where=row.place, remedy="use the same set of instructions for both")
             number = numbers[instruction]
+            published = {"instruction_difficulty": difficulty.get(number), "calibration": calibration.get(number)}
             yield (
-                place,
+                row.place,
                 {
                     "id": f"{model}/{number}" if len(models) > 1 else str(number),
                     "prompt": row["instruction"],
                     "response_a": row["output"],
-                    "response_b": answers[baseline][instruction][1]["output"],
+                    "response_b": answers[baseline][instruction]["output"],
                     "model_a": model,
                     "model_b": baseline,
                     "baseline": baseline,
                     "subset": row.get("dataset"),
-                    **({"instruction_difficulty": difficulty[number]} if number in difficulty else {}),
-                    **({"calibration": calibration[number]} if number in calibration else {}),
+                    **{name: value for name, value in published.items() if value is not None},
                 },
             )
 
@@ -331,55 +320,45 @@ def _resampled(data: _Data, fitted: Floats, counts: Floats) -> Floats:
     return divide((counts * at_one_length).sum(axis=1), counts.sum(axis=1))
 
 
-def _sniff(start: Peek) -> bool:
-    """Return whether a file's rows are annotations."""
-    return start.has("instruction", "output_1", "output_2", "preference")
-
-
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each annotation; its margin is the weighted preference relative to an even one."""
-    records, numbers, rows = [], NumberedNames(), Counter[tuple[str, ...]]()
     gamed = sibling_file(path, GAMED)
     calibration = {} if gamed is None else calibrations(gamed)
-    seen: dict[tuple[str, ...], list[tuple[str, str]]] = {}
-    for place, row in judged_rows(path):
-        instruction = str(require(row, "instruction", place))
-        outputs = str(require(row, "output_1", place)), str(require(row, "output_2", place))
+    numbers, indices, seen = NumberedNames(), Counter[tuple[str, str]](), dict[tuple[str, ...], list[tuple[str, str]]]()
+
+    def cells(row: LocatedRow) -> Iterator[Cells]:
+        instruction, outputs = str(row.need("instruction")), (str(row.need("output_1")), str(row.need("output_2")))
         # A duplicate instruction with different outputs counts as two questions.
         pairs = seen.setdefault((instruction, str(row.get("generator_1")), str(row.get("generator_2"))), [])
         if outputs not in pairs:
             pairs.append(outputs)
-        number = numbers[f"{pairs.index(outputs)}:{instruction}"]
-        judge = options.judge or str(row.get("annotator") or "annotator")
-        shown = _answer(row, 1), _answer(row, 2)
-        known = {key: row[key] for key in ("dataset", "datasplit") if row.get(key)}
         # An instruction's number is its index among one model's annotations, as in AlpacaEval.
-        place_of = rows[judge, str(row.get("generator_2"))]
-        rows[judge, str(row.get("generator_2"))] += 1
-        if place_of in calibration:
-            known["calibration"] = calibration[place_of]
-        if row.get("generator_1"):
-            known["baseline"] = row["generator_1"]
-        records.append(Record(number, instruction, shown, _said(row, judge), metadata=known))
+        judge, model = str(options.judge or row.get("annotator") or "annotator"), str(row.get("generator_2"))
+        known = {key: row.get(key) for key in ("dataset", "datasplit")}
+        known |= {"calibration": calibration.get(indices[judge, model]), "baseline": row.get("generator_1")}
+        indices[judge, model] += 1
+        yield {
+            **cells_of(row, _ANNOTATION),
+            "id": numbers[f"{pairs.index(outputs)}:{instruction}"],
+            "judge": judge,
+            "metadata": {key: value for key, value in known.items() if value},
+        }
+
+    records = records_of(located_rows(path), cells, "pair", options)
     return ParsedFile(records, benchmark="alpaca_eval", notes=(UNORDERED,))
 
 
-def _answer(row: Mapping[str, Any], side: int) -> Answer:
-    model = row.get(f"generator_{side}")
-    return Answer(str(model or side), str(row[f"output_{side}"]), None if model is None else str(model))
-
-
-def _said(row: Mapping[str, Any], judge: str) -> RecordedJudgment:
-    preference, text = number(row.get("preference")), _words(row.get("raw_completion"))
+def _margin(row: Row) -> float | None:
+    """Return the margin of a preference from 1 to 2, or 0 for a draw."""
+    preference = number(row.get("preference"))
     if preference == _DRAW:
-        preference = 1.5
-    if preference is None or not 1 <= preference <= 2:
-        return missing_record(judge, f"preference is {row.get('preference')}", text=text)
-    return RecordedJudgment(judge, value=3 - 2 * preference, text=text)
+        return 0.0
+    return 3 - 2 * preference if preference is not None and 1 <= preference <= 2 else None
 
 
-def _words(raw: Any) -> str | None:
+def _words(row: Row) -> str | None:
     """Return the text of a completion, of a chat completion's choice, or the arguments of a function call."""
+    raw = row.get("raw_completion")
     if isinstance(raw, Mapping):
         message = raw.get("message")
         said = message.get("content") if isinstance(message, Mapping) else raw.get("text")
@@ -387,64 +366,25 @@ def _words(raw: Any) -> str | None:
     return raw if isinstance(raw, str) and raw else None
 
 
-_SOURCE = "Li et al. 2023; Dubois et al. 2024, arXiv 2404.04475, section 2"
-_PREFERENCE = "Mean preference for the model's output over the baseline's, a tie counting as half"
-_CONTROLLED = "Mean preference for the model's output at equal length, predicted by AlpacaEval's regression"
-_RAW_RATE = gettext(
-    " This is the raw rate: the length-controlled rate needs AlpacaEval's df_gamed.csv and all its "
-    "instructions; the win rate at equal length among this run's metrics is not that of the leaderboard."
-)
-_METRICS: Final = (
-    share_row(
-        "alpaca_eval/win_rate",
-        "win rate",
-        f"{_PREFERENCE}.",
-        _SOURCE,
-        headline=True,
-        better=None,
-    ),
-    share_row(
-        "alpaca_eval/length_controlled_win_rate",
-        "length-controlled win rate",
-        f"{_CONTROLLED}; requires all its instructions and its df_gamed.csv.",
-        "Dubois et al. 2024, arXiv 2404.04475, section 3",
-        headline=True,
-        better=None,
-    ),
-    share_row(
-        "alpaca_eval/win_rate/{model}",
-        "win rate, {model}",
-        f"{_PREFERENCE}; for one model.",
-        _SOURCE,
-        headline=True,
-        better=None,
-    ),
-    share_row(
-        "alpaca_eval/length_controlled_win_rate/{model}",
-        "length-controlled win rate, {model}",
-        f"{_CONTROLLED}; for one model.",
-        "Dubois et al. 2024, arXiv 2404.04475, section 3",
-        headline=True,
-        better=None,
+_ANNOTATION: Final[Mapping[str, Field]] = {
+    "prompt": "instruction",
+    "response_a": "output_1",
+    "response_b": "output_2",
+    "model_a": "generator_1",
+    "model_b": "generator_2",
+    "key_a": ("generator_1", lambda _: "1"),
+    "key_b": ("generator_2", lambda _: "2"),
+    "margin": _margin,
+    "text": _words,
+    "error": lambda row: f"preference is {row.get('preference')}",
+}
+
+BENCHMARKS: Final = (
+    benchmark(
+        "alpaca_eval",
+        read=_read_cases,
+        rule=_rule,
+        sniff=with_columns("instruction", "output_1", "output_2", "preference"),
+        judgments=_read_judgments,
     ),
 )
-
-
-ALPACA_EVAL: Final = Benchmark(
-    "alpaca_eval",
-    "AlpacaEval",
-    kind="AlpacaEval outputs",
-    license="CC BY-NC 4.0",
-    citation="Dubois et al. 2024, COLM, arXiv 2404.04475",
-    homepage="https://github.com/tatsu-lab/alpaca_eval",
-    expects="a folder of model_outputs.json files of AlpacaEval, the baseline's among them",
-    shapes=(shape("instruction", "output", "generator"),),
-    read=_read_cases,
-    rule=_rule,
-    importer=Importer("alpaca_eval", "AlpacaEval's annotations.json", _sniff, _read_judgments),
-    metrics=_METRICS,
-    main_metric="alpaca_eval/length_controlled_win_rate",
-    substitute=("alpaca_eval/win_rate", _RAW_RATE),
-)
-
-BENCHMARKS: Final = (ALPACA_EVAL,)

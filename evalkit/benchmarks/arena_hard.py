@@ -12,17 +12,16 @@ from typing import Any, Final
 import numpy as np
 
 from evalkit.benchmarks.baseline import NO_MODEL, Answers, Contest, find_baseline
-from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, benchmark_files, checked_rows, shape, share_row
-from evalkit.benchmarks.judgment_files import Peek, answers_in, question_in, require, text
-from evalkit.benchmarks.judgment_files import rows_of as judged_rows
-from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
+from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, published_rows, shape
+from evalkit.benchmarks.judgment_files import LocatedRow, Peek, located_rows, pair_in, text
+from evalkit.benchmarks.layouts import Cells, records_of
+from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View, mean
-from evalkit.core.translation import gettext
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import ForeignError, Placed, first_row
 from evalkit.errors import DatasetError
 from evalkit.parsing import AnswerTask, Reply, UnreadableError, read_marks
-from evalkit.scoring.stats.arrays import FUZZ, Bools
+from evalkit.scoring.stats.arrays import FUZZ
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric
 
@@ -51,19 +50,14 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     folder = source.path
     if not folder.is_dir():
         raise ForeignError(benchmark, "it is a file", first_row(folder), str(folder))
-    questions = [
-        row
-        for file in benchmark_files(benchmark, source, *_QUESTION)
-        for _, row in checked_rows(benchmark, file, *_QUESTION)
-    ]
+    questions = list(published_rows(benchmark, source, *_QUESTION))
     answers: Answers = {}
-    for file in benchmark_files(benchmark, source, *_ANSWER):
-        for place, row in checked_rows(benchmark, file, *_ANSWER):
-            own = answers.setdefault(str(row.get("model", row.get("model_id"))), {})
-            if _uid(row) in own:
-                what = f"question {_uid(row)} is answered twice by one model"
-                raise DatasetError(what, where=place, remedy="remove one of them")
-            own[_uid(row)] = (place, row)
+    for row in published_rows(benchmark, source, *_ANSWER):
+        own = answers.setdefault(str(row.get("model", row.get("model_id"))), {})
+        if _uid(row) in own:
+            what = f"question {_uid(row)} is answered twice by one model"
+            raise DatasetError(what, where=row.place, remedy="remove one of them")
+        own[_uid(row)] = row
     baselines = _baselines(answers, source, questions)
     models = [model for model in answers if model not in baselines.values()]
     if not models:
@@ -78,32 +72,27 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     for model in models:
         for row in questions:
             if _uid(row) in answers[model]:
-                yield _case(row, model, baselines[_category(row)], answers, alone=len(models) == 1)
+                baseline = baselines[_category(row)]
+                pair = {"model_a": model, "model_b": baseline, "baseline": baseline, "subset": _category(row)}
+                name = _uid(row) if len(models) == 1 else f"{model}/{_uid(row)}"
+                yield _case(row, answers[model][_uid(row)], answers[baseline].get(_uid(row)), {"id": name, **pair})
 
 
 def _baselines(answers: Answers, source: Source, questions: Sequence[Row]) -> dict[str, str]:
     categories = sorted({_category(row) for row in questions})
-    usual = {name: _BASELINES.get(name) for name in categories}
     if source.baseline is not None:
         return dict.fromkeys(categories, find_baseline(answers, source, ()))
-    return {name: find_baseline(answers, source, [model] if model else []) for name, model in usual.items()}
-
-
-def _case(row: Row, model: str, baseline: str, answers: Answers, *, alone: bool) -> Placed:
-    uid = _uid(row)
-    place, answer = answers[model][uid]
-    if uid not in answers[baseline]:
-        raise DatasetError(f"{baseline} has no answer to question {uid}", where=place, remedy="add it")
-    return place, {
-        "id": uid if alone else f"{model}/{uid}",
-        "prompt": row["prompt"] if "prompt" in row else _content(row["turns"][0]),
-        "response_a": _answer(answer, place),
-        "response_b": _answer(answers[baseline][uid][1], place),
-        "model_a": model,
-        "model_b": baseline,
-        "baseline": baseline,
-        "subset": _category(row),
+    return {
+        name: find_baseline(answers, source, [_BASELINES[name]] if name in _BASELINES else []) for name in categories
     }
+
+
+def _case(question: Row, answer: LocatedRow, baseline: LocatedRow | None, pair: Row) -> Placed:
+    if baseline is None:
+        what = f"{pair['baseline']} has no answer to question {_uid(question)}"
+        raise DatasetError(what, where=answer.place, remedy="add it")
+    prompt = question["prompt"] if "prompt" in question else _content(question["turns"][0])
+    return answer.place, {"prompt": prompt, "response_a": _answer(answer), "response_b": _answer(baseline), **pair}
 
 
 def _holds(folder: Path) -> bool:
@@ -121,14 +110,12 @@ def _category(row: Mapping[str, Any]) -> str:
     return str(row["category"])
 
 
-def _answer(row: Row, place: str) -> Any:
+def _answer(row: LocatedRow) -> Any:
     """Return an answer's text in the format of version 2 (messages) or 0.1 (choices of turns)."""
     try:
-        if "messages" in row:
-            return _content(row["messages"][-1])
-        return _content(row["choices"][0]["turns"][-1])
+        return _content(row["messages"][-1] if "messages" in row else row["choices"][0]["turns"][-1])
     except (LookupError, TypeError):
-        raise DatasetError("the row has no answer", where=place, remedy="fix the row") from None
+        raise DatasetError("the row has no answer", where=row.place, remedy="fix the row") from None
 
 
 def _content(message: Any) -> Any:
@@ -153,23 +140,17 @@ def _rule(view: View) -> list[Statistic | Metric]:
     weights = np.where(graded & won & (np.abs(margin) >= STRONG - FUZZ), STRONG_WEIGHT, 1.0)
     credit = np.where(won, margin > 0, 0.5)
     note = None if graded else "verdicts have no strengths: each counts once"
-    found: list[Statistic | Metric] = []
-    for end, rows in _by_category(view, contest.models()).items():
-        used = rows[case] & np.isfinite(margin)
-        lost = rows[case] & ~np.isfinite(margin)
-        tally = Tally(case, len(view.cases))
-        found.append(
-            mean(f"arena_hard/score{end}", tally, credit, used, lost, weights=weights, note=note, why=NO_MODEL)
+    tally, read = Tally(case, len(view.cases)), np.isfinite(margin)
+    parts, categories = contest.models(), view.subsets("subset", "category")
+    if len(categories) > 1:
+        parts |= {f"{end}/{name}": one & own for end, one in parts.items() for name, own in categories.items()}
+    return [
+        mean(
+            f"arena_hard/score{end}", tally, credit, own[case] & read, own[case] & ~read,
+            weights=weights, note=note, why=NO_MODEL,
         )
-    return found
-
-
-def _by_category(view: View, models: dict[str, Bools]) -> dict[str, Bools]:
-    categories = view.subsets("subset", "category")
-    if len(categories) < 2:
-        return models
-    apart = {f"{end}/{name}": rows & own for end, rows in models.items() for name, own in categories.items()}
-    return models | apart
+        for end, own in parts.items()
+    ]  # fmt: skip
 
 
 def _sniff(start: Peek) -> bool:
@@ -179,25 +160,23 @@ def _sniff(start: Peek) -> bool:
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each game."""
-    records = [record for place, row in judged_rows(path) for record in _games(row, place, options)]
+    records = records_of(located_rows(path), _games, "pair", options)
     return ParsedFile(records, {"format": "bracket", "graded": True}, benchmark="arena_hard")
 
 
-def _games(row: Mapping[str, Any], place: str, options: Options) -> Iterator[Record]:
-    folder = Path(place.rpartition(":")[0]).parent.name
-    judge = options.judge or str(row.get("judge") or folder or "judge")
-    models = str(row.get("baseline") or BASELINE), str(require(row, "model", place))
-    name = str(row.get("question_id") or require(row, "uid", place))
-    metadata = {"baseline": models[0], **({"category": row["category"]} if row.get("category") else {})}
+def _games(row: LocatedRow) -> Iterator[Cells]:
+    models = str(row.get("baseline") or BASELINE), str(row.need("model"))
     games = row["games"] if isinstance(row.get("games"), list) and row["games"] else [None]
     for index, game in enumerate(games):
-        if not isinstance(game, Mapping):
-            game = {}
+        game = game if isinstance(game, Mapping) else {}
         prompt = _prompt_text(game.get("user_prompt", game.get("prompt")))
-        texts = answers_in(prompt)
-        order = models if index == 0 else models[::-1]
-        first, second = (Answer(model, texts.get(side, ""), model) for model, side in zip(order, "AB", strict=True))
-        yield Record(name, question_in(prompt), (first, second), _said(game, judge), metadata=metadata)
+        yield {
+            "id": row.get("question_id") or row.need("uid"),
+            "judge": row.get("judge") or row.file.parent.name,
+            **pair_in(prompt, models if index == 0 else models[::-1]),
+            "metadata": {"baseline": models[0], **({"category": row["category"]} if row.get("category") else {})},
+            **_verdict(game),
+        }
 
 
 def _prompt_text(prompt: Any) -> str:
@@ -207,17 +186,15 @@ def _prompt_text(prompt: Any) -> str:
     return prompt[0] if isinstance(prompt[0], str) else text(prompt[-1])
 
 
-def _said(game: Mapping[str, Any], judge: str) -> RecordedJudgment:
-    words = game.get("judgment")
-    words = text(words.get("answer")) if isinstance(words, Mapping) else words
-    score = game.get("score")
+def _verdict(game: Mapping[str, Any]) -> Cells:
+    words, score = game.get("judgment"), game.get("score")
+    cells = {"text": text(words.get("answer")) if isinstance(words, Mapping) else words}
     if not score:
-        return missing_record(judge, "score is null", text=words)
+        return {**cells, "error": "score is null"}
     try:
-        margin = _margin_of(str(score))
+        return {**cells, "margin": _margin_of(str(score)), "answer": {"verdict": str(score)}}
     except UnreadableError as bad:
-        return missing_record(judge, bad.reason, text=words)
-    return RecordedJudgment(judge, value=margin, text=words, answer={"verdict": str(score)})
+        return {**cells, "error": bad.reason}
 
 
 def _margin_of(score: str) -> float:
@@ -227,54 +204,14 @@ def _margin_of(score: str) -> float:
     return float(read_marks(Reply(f"[[{score}]]"), OutputConfig(format="bracket", graded=True), AnswerTask("winner")))
 
 
-_SOURCE = "Li et al. 2024, arXiv 2406.11939, section 4"
-_SCORED = (
-    "Mean verdict for the model against the baseline over both orders (win 1, tie 1/2, loss 0), with weight 3 for "
-    "much better or much worse"
-)
-_METRICS: Final = (
-    share_row("arena_hard/score", "score", f"{_SCORED}.", _SOURCE, headline=True, better=None),
-    share_row(
-        "arena_hard/score/{part}",
-        "score, {part}",
-        f"{_SCORED}; for one model, or for one category if there is only one model.",
-        _SOURCE,
-        headline=True,
-        better=None,
-    ),
-    share_row(
-        "arena_hard/score/{model}/{category}",
-        "score, {model}, {category}",
-        f"{_SCORED}; for one model and category.",
-        _SOURCE,
-        better=None,
+BENCHMARKS: Final = (
+    benchmark(
+        "arena_hard",
+        shapes=(*_QUESTION, _ANSWER[0]),
+        read=_read_cases,
+        holds=_holds,
+        rule=_rule,
+        sniff=_sniff,
+        judgments=_read_judgments,
     ),
 )
-
-
-ARENA_HARD: Final = Benchmark(
-    "arena_hard",
-    "Arena-Hard",
-    kind="Arena-Hard questions or answers",
-    license="Apache-2.0 (version 0.1); of version 2 see the authors' page",
-    citation="Li et al. 2024, arXiv 2406.11939",
-    homepage="https://github.com/lmarena/arena-hard-auto",
-    expects="a folder of Arena-Hard with question.jsonl and model_answer/, the baseline's answers among them",
-    shapes=(*_QUESTION, _ANSWER[0]),
-    read=_read_cases,
-    holds=_holds,
-    rule=_rule,
-    importer=Importer(
-        "arena_hard", "Arena-Hard: model_judgment/JUDGE/MODEL.jsonl, or the folder", _sniff, _read_judgments
-    ),
-    metrics=_METRICS,
-    words={
-        "hard_prompt": gettext("hard prompts"),
-        "coding": gettext("coding"),
-        "math": gettext("math"),
-        "creative_writing": gettext("creative writing"),
-    },
-    main_metric="arena_hard/score",
-)
-
-BENCHMARKS: Final = (ARENA_HARD,)

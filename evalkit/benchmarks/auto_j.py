@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from evalkit.benchmarks.benchmark import Benchmark, RowLocation, choice, row_by_row, shape, share_row
-from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, nothing, rates
-from evalkit.core.translation import gettext
-from evalkit.datasets.formats import Row
-from evalkit.scoring.columns import NONE
+from evalkit.benchmarks.benchmark import benchmark, one_of, row_by_row
+from evalkit.benchmarks.layouts import Field
+from evalkit.benchmarks.scoring_rules import View, labeled_rates, orders_agree
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric
 
@@ -39,16 +38,15 @@ _SCENARIOS: Final = {
 _GROUP_OF: Final = {scenario: group for group, names in _SCENARIOS.items() for scenario in names.split()}
 
 
-def _read_case(row: Row, at: RowLocation) -> Row:
-    return {
-        "id": str(at.number),
-        "prompt": row["prompt"],
-        "response_a": row["response 1"],
-        "response_b": row["response 2"],
-        "label": choice(row["label"], {"0": "A", "1": "B", "2": "TIE"}, at.place),
-        "scenario": row["scenario"],
-        "subset": _GROUP_OF.get(str(row["scenario"])),
-    }
+_CASE: Final[Mapping[str, Field]] = {
+    "id": lambda row: str(row.number),
+    "prompt": "prompt",
+    "response_a": "response 1",
+    "response_b": "response 2",
+    "label": one_of("label", {"0": "A", "1": "B", "2": "TIE"}),
+    "scenario": "scenario",
+    "subset": lambda row: _GROUP_OF.get(str(row["scenario"])),
+}
 
 
 def _rule(view: View) -> list[Statistic | Metric]:
@@ -58,73 +56,11 @@ def _rule(view: View) -> list[Statistic | Metric]:
     share with the same verdict in both. Scores and single orders have only agreement (Li et al. 2024, arXiv 2310.05470,
     section 5.1, and the leaderboard's definition).
     """
-    passes, label, subsets = view.passes, view.pairs.label, view.subsets()
-    read = (passes != NONE).all(axis=1)
-    right = (passes == label[:, None]).all(axis=1)
-    wanted = view.labeled
-    found = rates("auto_j/agreement", view.tally, right, wanted & read, wanted & ~read, subsets, why=UNREAD)
-    if not view.both:
-        return [*found, nothing("auto_j/consistency", ONE_ORDER)]
-    same = passes[:, 0] == passes[:, 1]
-    return [*found, *rates("auto_j/consistency", view.tally, same, read, ~read, subsets, why=UNREAD)]
+    right, subsets = (view.passes == view.pairs.label[:, None]).all(axis=1), view.subsets()
+    return [
+        *labeled_rates(view, "auto_j/agreement", right, view.read, subsets),
+        *orders_agree(view, "auto_j/consistency", subsets),
+    ]
 
 
-_SOURCE = "Li et al. 2024, arXiv 2310.05470, section 5.1"
-_METRICS: Final = (
-    share_row(
-        "auto_j/agreement",
-        "agreement with annotators",
-        "Share of labeled pairs whose verdict equals the annotators' label in both orders.",
-        _SOURCE,
-        headline=True,
-    ),
-    share_row(
-        "auto_j/agreement/{scenario}",
-        "agreement with annotators, {scenario}",
-        "Share of labeled pairs whose verdict equals the annotators' label in both orders; for one group of scenarios.",
-        _SOURCE,
-    ),
-    share_row(
-        "auto_j/consistency",
-        "consistency",
-        "Share of pairs with the same verdict in both orders.",
-        _SOURCE,
-        headline=True,
-    ),
-    share_row(
-        "auto_j/consistency/{scenario}",
-        "consistency, {scenario}",
-        "Share of pairs with the same verdict in both orders; for one group of scenarios.",
-        _SOURCE,
-    ),
-)
-
-
-AUTO_J: Final = Benchmark(
-    "auto_j",
-    "Auto-J pairwise test data",
-    kind="Auto-J's pairwise test data",
-    license="none stated: see the authors' page",
-    citation="Li et al. 2024, ICLR, arXiv 2310.05470",
-    homepage="https://github.com/GAIR-NLP/auto-j",
-    expects="Auto-J's data/test/testdata_pairwise.jsonl",
-    shapes=(shape("scenario", "label", "prompt", "response 1", "response 2"),),
-    read=row_by_row(_read_case),
-    rule=_rule,
-    metrics=_METRICS,
-    words={
-        "summarization": gettext("summarization"),
-        "exam_questions": gettext("exam questions"),
-        "code": gettext("code"),
-        "rewriting": gettext("rewriting"),
-        "creative_writing": gettext("creative writing"),
-        "functional_writing": gettext("functional writing"),
-        "general_communication": gettext("general communication"),
-        "nlp_tasks": gettext("NLP tasks"),
-    },
-    short_title="Auto-J",
-    main_metric="auto_j/agreement",
-    human_labels=True,
-)
-
-BENCHMARKS: Final = (AUTO_J,)
+BENCHMARKS: Final = (benchmark("auto_j", read=row_by_row(_CASE), rule=_rule),)

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from evalkit.benchmarks.benchmark import Source
-from evalkit.benchmarks.scoring_rules import View, slug
-from evalkit.datasets.formats import Row
+from evalkit.benchmarks.judgment_files import LocatedRow
+from evalkit.benchmarks.scoring_rules import View, by_model
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.scoring.columns import NONE
 from evalkit.scoring.stats.arrays import Bools, Floats
 from evalkit.scoring.verdicts.pairs import combine_samples, over_orders, pair_margins
 from evalkit.types import Case
 
-Answers = dict[str, dict[str, tuple[str, Row]]]
-"""Rows with their locations, by model and question."""
+Answers = dict[str, dict[str, LocatedRow]]
+"""Rows by model and question."""
 
 NO_MODEL = "no case has a model and its baseline"
 
@@ -71,11 +71,7 @@ class Contest:
 
     def models(self) -> dict[str, Bools]:
         """Return the cases of each model, by the suffix of the metric's name; empty for a single model."""
-        names = np.array(self.model, dtype=object)
-        known = sorted(set(self.model) - {""})
-        if len(known) < 2:
-            return {"": np.asarray(names != "")}
-        return {f"/{slug(name)}": np.asarray(names == name) for name in known}
+        return by_model(self.model)
 
 
 def _margins(view: View) -> Floats:

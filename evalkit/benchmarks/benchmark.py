@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from evalkit.benchmarks.judgment_files import Peek, load_object
+from evalkit.benchmarks.judgment_files import LocatedRow, Peek, load_object, peek
+from evalkit.benchmarks.layouts import Field, value_of
 from evalkit.benchmarks.records import ImportedJudgments, Options, ParsedFile
-from evalkit.benchmarks.scoring_rules import View
+from evalkit.benchmarks.scoring_rules import NEEDS_CHECKLIST, View, nothing
 from evalkit.config import RunConfig
+from evalkit.core.checklists import ChecklistError, read_items
 from evalkit.core.translation import Text
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import ForeignError, Placed, files_in, first_row, rows_of
 from evalkit.errors import DatasetError
-from evalkit.scoring.catalog import MetricSpec
-from evalkit.scoring.catalog.spec import BOTH, NO_INTERVAL, SCORES, Better
+from evalkit.scoring.catalog import MetricSpec, metric_row
 from evalkit.scoring.columns import VerdictColumns
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns
-from evalkit.types import Case, Metric
+from evalkit.types import Case, ChecklistItem, Metric
 
 Shape: TypeAlias = frozenset[str]
 Rule: TypeAlias = Callable[[View], Sequence[Statistic | Metric]]
@@ -157,51 +159,36 @@ class Benchmark:
         }
 
 
-def share_row(
+_FACTS: Final = tomllib.loads((Path(__file__).parent / "facts.toml").read_text("utf-8"))
+
+
+def benchmark(
     name: str,
-    title: str,
-    definition: str,
-    source: str,
     *,
-    headline: bool = False,
-    modes: tuple[str, ...] = BOTH,
-    better: Better | None = "higher",
-) -> MetricSpec:
-    """Return the row of a share; `better` is `None` if it measures the judged models or the annotators."""
-    return MetricSpec(name, title, definition, better=better, headline=headline, source=source, modes=modes)
+    sniff: Callable[[Peek], bool] | None = None,
+    judgments: Callable[[Path, Options], ParsedFile] | None = None,
+    **code: Any,
+) -> Benchmark:
+    """Return the benchmark with an entry in facts.toml.
 
-
-def coefficient_row(
-    name: str, title: str, definition: str, source: str, *, headline: bool = False, modes: tuple[str, ...] = SCORES
-) -> MetricSpec:
-    """Return the row of a coefficient of agreement or correlation."""
-    return MetricSpec(
-        name,
-        title,
-        definition,
-        unit="coefficient",
-        low=-1.0,
-        better="higher",
-        chance=0.0,
-        headline=headline,
-        source=source,
-        modes=modes,
+    Args:
+        name: Its name.
+        sniff: Returns whether a file with this beginning may have published judgments.
+        judgments: Reads published judgments.
+        code: Its other attributes: `read`, `rule`, and those that are not in its entry.
+    """
+    facts = {"kind": _FACTS[name]["title"], **_FACTS[name]}
+    source, published = facts.pop("source"), facts.pop("importer", {})
+    facts["shapes"] = tuple(map(frozenset, facts.get("shapes", ())))
+    facts["words"] = {value: Text(word) for value, word in facts.get("words", {}).items()}
+    facts["metrics"] = tuple(
+        metric_row(f"{name}/{metric}", {"source": source, **row}) for metric, row in facts["metrics"].items()
     )
-
-
-def undetermined_row(name: str, title: str, source: str) -> MetricSpec:
-    """Return the row that replaces the coefficients of a dimension without any."""
-    return MetricSpec(
-        name,
-        title,
-        "Never has a value: replaces the coefficients of a dimension that was not judged or not graded.",
-        low=None,
-        high=None,
-        unit="none",
-        headline=True,
-        source=source,
-        interval=NO_INTERVAL,
-    )
+    if "substitute" in facts:
+        facts["substitute"] = facts["substitute"][0], Text(facts["substitute"][1])
+    if sniff is not None and judgments is not None:
+        facts["importer"] = Importer(**{"name": name, **published}, sniff=sniff, read=judgments)
+    return Benchmark(name, **{**facts, **code})
 
 
 def foreign_row(benchmark: Benchmark, row: Row, place: str) -> ForeignError:
@@ -242,8 +229,8 @@ def checked_rows(benchmark: Benchmark, file: Path, *shapes: Shape) -> Iterator[P
         yield place, row
 
 
-def json_objects(benchmark: Benchmark, source: Source) -> Iterator[tuple[str, Row]]:
-    """Yield the JSON object in each file, which must have one of the benchmark's shapes, with its location.
+def json_objects(benchmark: Benchmark, source: Source) -> Iterator[LocatedRow]:
+    """Yield the JSON object in each file, which must have one of the benchmark's shapes.
 
     Raises:
         DatasetError: If a file does not.
@@ -255,7 +242,40 @@ def json_objects(benchmark: Benchmark, source: Source) -> Iterator[tuple[str, Ro
             found = {}
         if not benchmark.looks_like(found):
             raise foreign_row(benchmark, found or first_row(file) or {}, str(file))
-        yield str(file), found
+        yield LocatedRow(found, str(file), file=file)
+
+
+def published_rows(benchmark: Benchmark, source: Source, *shapes: Shape) -> Iterator[LocatedRow]:
+    """Yield the rows of all files, which must have one of `shapes` (default: the benchmark's), with their numbers.
+
+    Raises:
+        DatasetError: If a row does not, or a folder has no such file.
+    """
+    for file in benchmark_files(benchmark, source, *shapes):
+        for number, (place, row) in enumerate(checked_rows(benchmark, file, *shapes), 1):
+            yield LocatedRow(row, place, number, file)
+
+
+def holds_object(*keys: str) -> Callable[[Path], bool]:
+    """Return a function that returns whether a folder's files are JSON objects with these keys."""
+    return lambda folder: peek(folder).top.keys() >= set(keys)
+
+
+def checklist_of(items: Any, place: str) -> tuple[ChecklistItem, ...]:
+    """Return the items of a published checklist.
+
+    Raises:
+        DatasetError: If they are not valid.
+    """
+    try:
+        return read_items(items)
+    except ChecklistError as bad:
+        raise DatasetError(bad.what, where=place, remedy=bad.remedy) from None
+
+
+def only_with_checklists(*names: str) -> Rule:
+    """Return the rule of a benchmark whose metrics need a checklist, for other modes."""
+    return lambda _: [nothing(name, NEEDS_CHECKLIST) for name in names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,18 +287,37 @@ class RowLocation:
     number: int
 
 
-def row_by_row(convert: Callable[[Row, RowLocation], Row]) -> Callable[[Benchmark, Source], Iterator[Placed]]:
-    """Return a reader for a benchmark whose rows are cases, made by `convert`."""
+def row_by_row(
+    convert: Mapping[str, Field] | Callable[[Row, RowLocation], Row],
+) -> Callable[[Benchmark, Source], Iterator[Placed]]:
+    """Return a reader for a benchmark whose rows are cases.
+
+    Args:
+        convert: The fields of a case, each a column, a path, or a function of the row; or a function that returns the
+            case of a row.
+    """
 
     def read(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
-        for file in benchmark_files(benchmark, source):
-            for number, (place, row) in enumerate(checked_rows(benchmark, file), 1):
-                yield place, convert(row, RowLocation(place, file, number))
+        for row in published_rows(benchmark, source):
+            if isinstance(convert, Mapping):
+                yield row.place, {name: value_of(row, field) for name, field in convert.items()}
+            else:
+                yield row.place, convert(row, RowLocation(row.place, row.file, row.number))
 
     return read
 
 
-def choice(value: Any, meanings: dict[str, str], place: str) -> str | None:
+def answers_of(row: Row) -> Row:
+    """Return the columns of the answers to judge that a user added to a published row."""
+    return {key: row[key] for key in ("response", "responses", "model") if key in row}
+
+
+def one_of(column: str, meanings: Mapping[str, str]) -> Callable[[LocatedRow], str | None]:
+    """Return a field for a published label: the meaning of the value in a column; see `choice`."""
+    return lambda row: choice(row[column], meanings, row.place)
+
+
+def choice(value: Any, meanings: Mapping[str, str], place: str) -> str | None:
     """Return the label of a published value; `None` for null.
 
     Raises:

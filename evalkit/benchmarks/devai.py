@@ -5,18 +5,29 @@ A system's folder has `human_as_a_judge` and `agent_as_a_judge`, each with a fil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, json_objects, listed, shape, share_row
-from evalkit.benchmarks.judgment_files import Peek, load_object, peek, require
+from evalkit.benchmarks.benchmark import (
+    Benchmark,
+    Source,
+    answers_of,
+    benchmark,
+    checklist_of,
+    holds_object,
+    json_objects,
+    listed,
+    only_with_checklists,
+)
+from evalkit.benchmarks.judgment_files import Peek, load_object, require
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
-from evalkit.benchmarks.scoring_rules import NEEDS_CHECKLIST, View, nothing
-from evalkit.core.checklists import ChecklistError, read_items
+from evalkit.benchmarks.scoring_rules import nothing
+from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed, files_in
 from evalkit.errors import DatasetError
 from evalkit.scoring.metrics.checklists import checklist_statistics
@@ -24,7 +35,6 @@ from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.verdicts.checklists import MET, NOT_MET, ItemColumns
 from evalkit.types import ItemAnswer, Metric
 
-_TASK: Final = shape("name", "query", "requirements")
 AGREEMENT, MET_RATE, SOLVED = "devai/agreement", "devai/requirements_met", "devai/solve_rate"
 _AGENT, _PEOPLE = "agent_as_a_judge", "human_as_a_judge"
 _MET: dict[Any, ItemAnswer | None] = {True: "met", False: "not_met", None: None}
@@ -32,13 +42,12 @@ _MET: dict[Any, ItemAnswer | None] = {True: "met", False: "not_met", None: None}
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each task; the agents' outputs are a column `response` or come from `dataset.join`."""
-    for place, task in json_objects(benchmark, source):
-        answers: dict[str, Any] = {key: task[key] for key in ("response", "responses", "model") if key in task}
-        items = _items(task, place)
-        yield place, {"id": str(task["name"]), "prompt": task["query"], **answers, "checklist": items}
+    for task in json_objects(benchmark, source):
+        items = _items(task, task.place)
+        yield task.place, {"id": str(task["name"]), "prompt": task["query"], **answers_of(task), "checklist": items}
 
 
-def _items(task: dict[str, Any], place: str, labels: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+def _items(task: Row, place: str, labels: Mapping[str, Any] = MappingProxyType({})) -> list[dict[str, Any]]:
     found = []
     for one in listed(task["requirements"], "requirements", place):
         if not isinstance(one, dict):
@@ -51,14 +60,10 @@ def _items(task: dict[str, Any], place: str, labels: dict[str, Any] | None = Non
                 # One published requirement names itself.
                 "after": [other for other in one.get("prerequisites") or [] if str(other) != name],
                 "tags": [one["category"]] if isinstance(one.get("category"), str) else [],
-                "label": (labels or {}).get(name),
+                "label": labels.get(name),
             }
         )
     return found
-
-
-def _holds(folder: Path) -> bool:
-    return peek(folder).top.keys() >= _TASK
 
 
 def _sniff(start: Peek) -> bool:
@@ -80,10 +85,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         task, place = load_object(file), str(file)
         given = people / file.name if people is not None else file
         labels = _answers(load_object(given), str(given)) if people is not None and given.is_file() else {}
-        try:
-            items = read_items(_items(task, place, labels))
-        except ChecklistError as bad:
-            raise DatasetError(bad.what, where=place, remedy=bad.remedy) from None
+        items = checklist_of(_items(task, place, labels), place)
         judge = options.judge or (folder.name if folder.is_dir() else _AGENT)
         said = RecordedJudgment(judge, items={name: _MET[one] for name, one in _answers(task, place).items()})
         name = str(require(task, "name", place))
@@ -106,7 +108,7 @@ def _judged_folder(path: Path) -> Path:
     return kinds[0]
 
 
-def _answers(task: dict[str, Any], place: str) -> dict[str, bool | None]:
+def _answers(task: Row, place: str) -> dict[str, bool | None]:
     found: dict[str, bool | None] = {}
     for one in listed(task.get("requirements"), "requirements", place):
         satisfied = one.get("satisfied") if isinstance(one, dict) else None
@@ -114,10 +116,6 @@ def _answers(task: dict[str, Any], place: str) -> dict[str, bool | None]:
             raise DatasetError(f"satisfied is '{satisfied!s:.40}'", where=place, remedy="write true, false or null")
         found[str(require(one, "requirement_id", place))] = satisfied
     return found
-
-
-def _rule(_: View) -> list[Statistic | Metric]:
-    return [nothing(name, NEEDS_CHECKLIST) for name in (AGREEMENT, MET_RATE, f"{MET_RATE}_independent", SOLVED)]
 
 
 def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
@@ -132,67 +130,22 @@ def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
         read = np.asarray((codes == MET) | (codes == NOT_MET))
         found.append(tally.rate(name, codes == MET, read, ~read, why="no requirement was judged"))
     known = {one.name: one for one in checklist_statistics(items, "required")}
-    found.append(_named(known.get("checklist/accuracy"), AGREEMENT, "no requirement has a label"))
-    found.append(_named(known.get("checklist/required_rate"), SOLVED, "no task was judged"))
+    for own, name, why in (
+        ("checklist/accuracy", AGREEMENT, "no requirement has a label"),
+        ("checklist/required_rate", SOLVED, "no task was judged"),
+    ):
+        found.append(replace(known[own], name=name) if own in known else nothing(name, why))
     return found
 
 
-def _named(one: Statistic | Metric | None, name: str, why: str) -> Statistic | Metric:
-    return nothing(name, why) if one is None else replace(one, name=name)
-
-
-_SOURCE = "Zhuge et al. 2024, arXiv 2410.10934, section 4"
-_METRICS: Final = (
-    share_row(
-        "devai/agreement",
-        "agreement with annotators",
-        "Share of labeled requirements to which the judge gives the annotators' answer.",
-        _SOURCE,
-        headline=True,
-    ),
-    share_row(
-        "devai/requirements_met",
-        "requirements met",
-        "Share of requirements that are met, with every prerequisite.",
-        _SOURCE,
-        headline=True,
-        better=None,
-    ),
-    share_row(
-        "devai/requirements_met_independent",
-        "requirements met, whatever their prerequisites",
-        "Share of requirements that the judge calls met, whatever their prerequisites.",
-        _SOURCE,
-        better=None,
-    ),
-    share_row(
-        "devai/solve_rate",
-        "tasks solved",
-        "Share of tasks of which every requirement is met.",
-        _SOURCE,
-        better=None,
-    ),
-)
-
-
 BENCHMARKS: Final = (
-    Benchmark(
+    benchmark(
         "devai",
-        "DevAI",
-        kind="DevAI",
-        license="MIT",
-        citation="Zhuge et al. 2024, arXiv 2410.10934",
-        homepage="https://github.com/metauto-ai/agent-as-a-judge",
-        expects="a folder of DevAI tasks (name, query, requirements) with responses",
-        shapes=(_TASK,),
         read=_read_cases,
-        rule=_rule,
+        rule=only_with_checklists(AGREEMENT, MET_RATE, f"{MET_RATE}_independent", SOLVED),
         item_rule=_item_rule,
-        holds=_holds,
-        importer=Importer(
-            "devai", "DevAI: a system's folder with agent_as_a_judge, or its files", _sniff, _read_judgments
-        ),
-        metrics=_METRICS,
-        main_metric="devai/agreement",
+        holds=holds_object("name", "query", "requirements"),
+        sniff=_sniff,
+        judgments=_read_judgments,
     ),
 )

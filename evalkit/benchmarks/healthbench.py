@@ -11,19 +11,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, RowLocation, listed, row_by_row, shape
+from evalkit.benchmarks.benchmark import (
+    RowLocation,
+    answers_of,
+    benchmark,
+    listed,
+    only_with_checklists,
+    row_by_row,
+    shape,
+)
 from evalkit.benchmarks.judgment_files import text
-from evalkit.benchmarks.scoring_rules import NEEDS_CHECKLIST, View, nothing
 from evalkit.datasets.formats import Row
 from evalkit.errors import DatasetError
-from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.metrics.checklists import UNCLIPPED, checklist_statistics
-from evalkit.scoring.stats.arrays import Floats, divide
-from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.arrays import Floats
+from evalkit.scoring.stats.bootstrap import Statistic, mean_of
 from evalkit.scoring.verdicts.checklists import ItemColumns, rescored
 from evalkit.types import Metric
 
-_EXAMPLE: Final = shape("prompt", "prompt_id", "rubrics")
 _META: Final = shape("prompt", "completion", "rubric", "binary_labels")
 SCORE = "healthbench/score"
 
@@ -40,21 +45,13 @@ def _case(row: Row, at: RowLocation) -> Row:
         name = f"{shared['prompt_id']}/{row.get('completion_id', '')}/{at.number}"
         return {**shared, "id": name, "response": row["completion"], "checklist": [item]}
     items = [_item(one, at.place) for one in listed(row["rubrics"], "rubrics", at.place)]
-    return {**shared, "id": shared["prompt_id"], **_answer(row), "checklist": items}
+    return {**shared, "id": shared["prompt_id"], **answers_of(row), "checklist": items}
 
 
 def _item(item: Any, place: str) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise DatasetError("a rubric item is not an object", where=place, remedy="fix the row")
     return {key: item[key] for key in ("criterion", "points", "tags") if key in item}
-
-
-def _answer(row: Row) -> Row:
-    return {key: row[key] for key in ("response", "responses", "model") if key in row}
-
-
-def _rule(_: View) -> list[Statistic | Metric]:
-    return [nothing(SCORE, NEEDS_CHECKLIST)]
 
 
 def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
@@ -64,43 +61,19 @@ def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
     """
     found = checklist_statistics(rescored(items, "points"), "points")
     mean = next(one for one in found if isinstance(one, Statistic) and one.name == UNCLIPPED)
-    worst = tuple(None if end is None else min(max(end, 0.0), 1.0) for end in mean.worst)
-    return [
-        Statistic(
-            SCORE, mean.columns, _clipped, n=mean.n, missing=mean.missing, worst=(worst[0], worst[1]), why=mean.why
-        )
-    ]
+    low, high = (None if end is None else min(max(end, 0.0), 1.0) for end in mean.worst)
 
+    def clipped(totals: Floats) -> Floats:
+        return np.clip(mean_of(totals), 0.0, 1.0)
 
-def _clipped(totals: Floats) -> Floats:
-    return np.clip(divide(totals[:, 0], totals[:, 1]), 0.0, 1.0)
-
-
-_METRICS: Final = (
-    MetricSpec(
-        "healthbench/score",
-        "score",
-        "Mean over examples of the points met over all positive points, clipped to 0 and 1.",
-        headline=True,
-        source="Arora et al. 2025, arXiv 2505.08775, section 3",
-    ),
-)
+    return [Statistic(SCORE, mean.columns, clipped, mean.n, mean.missing, (low, high), why=mean.why)]
 
 
 BENCHMARKS: Final = (
-    Benchmark(
+    benchmark(
         "healthbench",
-        "HealthBench",
-        kind="HealthBench",
-        license="MIT",
-        citation="Arora et al. 2025, arXiv 2505.08775",
-        homepage="https://github.com/openai/simple-evals",
-        expects="a file of HealthBench (prompt, prompt_id, rubrics) with responses, or of its meta-evaluation",
-        shapes=(_EXAMPLE, _META),
         read=row_by_row(_case),
-        rule=_rule,
+        rule=only_with_checklists(SCORE),
         item_rule=_item_rule,
-        metrics=_METRICS,
-        main_metric="healthbench/score",
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,11 @@ class Peek:
     def has(self, *keys: str) -> bool:
         """Return whether the first row has all these keys."""
         return all(key in self.row for key in keys)
+
+
+def with_columns(*keys: str) -> Callable[[Peek], bool]:
+    """Return a function that returns whether a file's first row has all these keys."""
+    return lambda start: start.has(*keys)
 
 
 def peek(path: Path) -> Peek:
@@ -143,6 +148,33 @@ def _as_exported(row: dict[str, Any]) -> dict[str, Any]:
     return {unescaped(name): unescaped(value) for name, value in row.items()}
 
 
+class LocatedRow(dict[str, Any]):
+    """A row with its location, its file, and its number there or in the import."""
+
+    def __init__(self, row: Mapping[str, Any], place: str, number: int = 0, file: Path | None = None) -> None:
+        super().__init__(row)
+        self.place, self.number = place, number
+        self.file = file or Path(place.rpartition(":")[0])
+
+    def need(self, key: str) -> Any:
+        """Return the value of a key; see `require`."""
+        return require(self, key, self.place)
+
+
+def located_rows(path: Path) -> Iterator[LocatedRow]:
+    """Yield the rows of a file or folder with their locations, numbered from 0; see `rows_of`."""
+    for index, (place, row) in enumerate(rows_of(path)):
+        yield LocatedRow(row, place, index)
+
+
+def grouped(rows: Iterable[LocatedRow], key: Callable[[LocatedRow], Any]) -> list[list[LocatedRow]]:
+    """Return the rows of each key together, in order of first occurrence; they are held in memory."""
+    groups: dict[Any, list[LocatedRow]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return list(groups.values())
+
+
 def require(row: Mapping[str, Any], key: str, place: str) -> Any:
     """Return the value of a key in a row.
 
@@ -245,6 +277,13 @@ def reference_in(prompt: str) -> str | None:
     """Return the reference answer in a judge's prompt; `None` if there is none."""
     match = _REFERENCE.search(prompt)
     return (_said(match["text"], "Reference answer") or None) if match else None
+
+
+def pair_in(prompt: str, models: Sequence[str]) -> dict[str, str]:
+    """Return the cells of the question and the two answers in a judge's prompt, by the models in order."""
+    texts = answers_in(prompt)
+    answers = {f"response_{side}": texts.get(side.upper(), "") for side in "ab"}
+    return {"prompt": question_in(prompt), "model_a": models[0], "model_b": models[1], **answers}
 
 
 def _said(text: str, who: str) -> str:

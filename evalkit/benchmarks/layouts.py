@@ -6,11 +6,11 @@ The names of cells imply how their values are read: texts, numbers, winners, gra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from evalkit.benchmarks.judgment_files import number, text
+from evalkit.benchmarks.judgment_files import LocatedRow, number, text
 from evalkit.benchmarks.records import (
     NONE,
     NOTHING,
@@ -28,7 +28,6 @@ from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.datasets.text import ABSENT
 from evalkit.errors import DatasetError
-from evalkit.types import Winner
 
 Unit = Literal["pair", "response", "class"]
 Cells = Mapping[str, Any]
@@ -45,20 +44,25 @@ CELLS: Final[Mapping[Unit, tuple[str, ...]]] = {
 """The cells of each unit that is judged: a pair, the score of one response, or its class."""
 _QUALITY: Final = "quality"
 _SWAPPED: Final = {"ab": False, "ba": True, "a": False, "b": True, "false": False, "true": True, "0": False, "1": True}
-_MARGINS: Final[Mapping[Winner, float]] = {"A": 1.0, "B": -1.0, "TIE": 0.0}
+MARGINS: Final = {"A": 1.0, "B": -1.0, "TIE": 0.0}
+"""The margin of each winner."""
 _LABELS: Final = {"pair": "labels", "response": "grades", "class": "classes"}
+
+
+def value_of(row: Row, field: Field) -> Any:
+    """Return the value of a field in a row; `None` if there is none. Of several, the first with a value counts."""
+    paths, value = field if isinstance(field, tuple) else (field,), None
+    for path in paths:
+        value = path(row) if callable(path) else column_value(row, path)
+        if value is not ABSENT and value not in (None, "", []):
+            return value
+    return None if value is ABSENT else value
 
 
 def cells_of(row: Row, fields: Mapping[str, Field]) -> dict[str, Any]:
     """Return the cells of a row; a cell without a value is absent."""
-    cells = {}
-    for name, field in fields.items():
-        paths = field if isinstance(field, tuple) else (field,)
-        values = (path(row) if callable(path) else column_value(row, path) for path in paths)
-        value = next((value for value in values if value is not ABSENT and value not in (None, "", [])), None)
-        if value is not None:
-            cells[name] = value
-    return cells
+    values = {name: value_of(row, field) for name, field in fields.items()}
+    return {name: value for name, value in values.items() if value not in (None, "", [])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,8 @@ def record_of(cells: Cells, place: str, unit: Unit, options: Options = Options()
 
     Args:
         cells: The cells of `CELLS`, with `score.NAME`, `label.ANNOTATOR` and `metadata.KEY`. `failure` is why the judge
-            failed, and `error` why there is no verdict.
+            failed, and `error` why there is no verdict. `key`, or `key_a` and `key_b`, identify responses, by default
+            by model or text; `grade_a` and `grade_b` are the grades of a pair; `answer` is the judge's answer as JSON.
         place: The location of the row.
         unit: What is judged.
         options: The spellings of winners and classes, and the judge of a row that names none.
@@ -186,6 +191,34 @@ def record_of(cells: Cells, place: str, unit: Unit, options: Options = Options()
     )
 
 
+def records_of(
+    rows: Iterable[LocatedRow],
+    cells: Mapping[str, Field] | Callable[[Any], Iterable[Cells]],
+    unit: Unit,
+    options: Options,
+) -> list[Record]:
+    """Return the records of the rows of a published file; the user's judge, if any, is that of all.
+
+    Args:
+        rows: The rows.
+        cells: The fields of a row that is one judgment, or a function that yields the cells of each judgment in a row.
+        unit: What is judged.
+        options: The user's options.
+    """
+    judge = {"judge": options.judge} if options.judge else {}
+    return [
+        record_of({**each, **judge}, row.place, unit, options)
+        for row in rows
+        for each in ([cells_of(row, cells)] if isinstance(cells, Mapping) else cells(row))
+    ]
+
+
+def decided(what: str, value: Any, margins: Mapping[str, float] = MARGINS) -> dict[str, Any]:
+    """Return the cells of a published decision on a pair: its margin, or that there is none for such a value."""
+    known = str(value)
+    return {"margin": margins[known]} if known in margins else {"error": f"{what} is {value}"}
+
+
 def below(prefix: str, cells: Cells) -> dict[str, Any]:
     """Return the cells of a prefix, such as `score.style`, by the rest of their names."""
     return {name.partition(".")[2]: cell for name, cell in cells.items() if name.startswith(f"{prefix}.")}
@@ -193,7 +226,7 @@ def below(prefix: str, cells: Cells) -> dict[str, Any]:
 
 def _single(cells: Cells, unit: Unit, place: str, options: Options) -> Answer:
     model, response = cells.get("model"), text(cells.get("response"))
-    key, name = str(model or response or "1"), None if model is None else str(model)
+    key, name = str(cells.get("key") or model or response or "1"), None if model is None else str(model)
     if unit == "class":
         return Answer(key, response, name, class_name=read_class(cells.get("label"), options))
     return Answer(key, response, name, _grade(cells.get("grade" if "grade" in cells else "label"), place))
@@ -202,12 +235,15 @@ def _single(cells: Cells, unit: Unit, place: str, options: Options) -> Answer:
 def _pair(cells: Cells) -> tuple[Answer, ...]:
     texts = [text(cells.get(f"response_{side}")) for side in "ab"]
     models = [cells.get(f"model_{side}") for side in "ab"]
-    keys = [str(model or words or side) for model, words, side in zip(models, texts, "ab", strict=True)]
+    keys = [
+        str(cells.get(f"key_{side}") or model or words or side)
+        for model, words, side in zip(models, texts, "ab", strict=True)
+    ]
     if keys[0] == keys[1]:
         keys = [f"{key} ({side})" for key, side in zip(keys, "ab", strict=True)]
     return tuple(
-        Answer(key, words, None if model is None else str(model))
-        for key, words, model in zip(keys, texts, models, strict=True)
+        Answer(key, words, None if model is None else str(model), number(cells.get(f"grade_{side}")))
+        for key, words, model, side in zip(keys, texts, models, "ab", strict=True)
     )
 
 
@@ -242,6 +278,7 @@ def judgment_of(cells: Cells, unit: Unit, place: str, options: Options = Options
         "text": None if cells.get("text") is None else text(cells["text"]),
         "sample": None if sample is None else int(sample),
         "confidence": _within("confidence", cells, 0.0, place),
+        "answer": cells.get("answer"),
     }
     judge, verdict = str(cells.get("judge") or options.judge or "judge"), cells.get("winner")
     if unit == "class":
@@ -270,9 +307,9 @@ def _margin(cells: Cells, place: str, options: Options) -> float | None:
     margin, models = _within("margin", cells, -1.0, place), (cells.get("model_a"), cells.get("model_b"))
     if (winner := parse_winner(cells.get("winner"), models, options.winners, place)) is None:
         return margin
-    if margin is None or _MARGINS[winner] * margin == 0:
-        return _MARGINS[winner]
-    if _MARGINS[winner] * margin < 0:
+    if margin is None or MARGINS[winner] * margin == 0:
+        return MARGINS[winner]
+    if MARGINS[winner] * margin < 0:
         what = f"winner {winner} and margin {margin:g} disagree"
         raise DatasetError(what, where=place, remedy="fix the row, or map only one of them")
     return margin

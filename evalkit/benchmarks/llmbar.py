@@ -13,13 +13,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, Importer, RowLocation, choice, row_by_row, shape, share_row
-from evalkit.benchmarks.judgment_files import Peek, number, require
-from evalkit.benchmarks.judgment_files import rows_of as judged_rows
-from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
+from evalkit.benchmarks.benchmark import benchmark, choice, one_of, row_by_row
+from evalkit.benchmarks.judgment_files import LocatedRow, Peek, located_rows, number
+from evalkit.benchmarks.layouts import Cells, Field, decided, records_of
+from evalkit.benchmarks.records import Options, ParsedFile, Record
 from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, blend, nothing
-from evalkit.core.translation import gettext
-from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError
 from evalkit.scoring.columns import NONE, TIE, A, B
 from evalkit.scoring.stats.arrays import Bools, Codes
@@ -38,16 +36,18 @@ PATTERN = r"Output \((?P<winner>[ab])\)"
 _SIDES = {"a": "A", "b": "B"}
 
 
-def _read_case(row: Row, at: RowLocation) -> Row:
-    subset = at.file.resolve().parent.name.lower()
-    return {
-        "id": f"{subset}/{at.number}",
-        "prompt": row["input"],
-        "response_a": row["output_1"],
-        "response_b": row["output_2"],
-        "label": choice(row["label"], {"1": "A", "2": "B"}, at.place),
-        "subset": subset,
-    }
+_CASE: Final[Mapping[str, Field]] = {
+    "id": lambda row: f"{_folder(row)}/{row.number}",
+    "prompt": "input",
+    "response_a": "output_1",
+    "response_b": "output_2",
+    "label": one_of("label", {"1": "A", "2": "B"}),
+    "subset": lambda row: _folder(row),
+}
+
+
+def _folder(row: LocatedRow) -> str:
+    return row.file.resolve().parent.name.lower()
 
 
 def _rule(view: View) -> list[Statistic | Metric]:
@@ -58,31 +58,27 @@ def _rule(view: View) -> list[Statistic | Metric]:
     They count an unreadable answer as wrong, which is `worst_low` here. Cases without a set are one set.
     Scores have the same winner in both orders, except equal scores, for which they choose the output shown first.
     """
-    named = view.subsets()
-    subsets = named or {"": np.ones(len(view.cases), dtype=bool)}
+    subsets = view.subsets() or {"": np.ones(len(view.cases), dtype=bool)}
     scored = view.outcome.scores is not None and not view.outcome.listed
     passes = np.stack([np.where(view.passes[:, 0] == TIE, one, view.passes[:, 0]) for one in (A, B)], axis=1)
     passes = passes if scored else view.passes
     accuracy = {name: _order_rates(view, passes, cases[view.pairs.case]) for name, cases in subsets.items()}
-    agreement = {name: _agreed(view, passes, f"llmbar/agreement_rate/{name}", subsets[name]) for name in subsets}
+    agreement = {name: _agreed(view, passes, cases[view.pairs.case]) for name, cases in subsets.items()}
     found: list[Statistic | Metric] = []
-    for group, names in _groups(tuple(named)).items() if named else (("", [""]),):
-        note = _missing_sets(group, names) if named else "the cases have no set: read as one set"
+    for group, names in _groups(tuple(subsets)).items():
+        note = _missing_sets(group, names) if names != [""] else "the cases have no set: read as one set"
         orders = [order for name in names for order in accuracy[name]]
-        found.append(blend(f"llmbar/mean_accuracy{group}", orders, note=note, why="no case has a subset"))
         together = [agreement[name] for name in names]
-        found.append(
-            blend(f"llmbar/agreement_rate{group}", together, note=note, why="no case has a subset")
-            if view.both or scored
-            else nothing(f"llmbar/agreement_rate{group}", ONE_ORDER)
-        )
+        found.append(blend(f"llmbar/mean_accuracy{group}", orders, note=note))
+        name = f"llmbar/agreement_rate{group}"
+        found.append(blend(name, together, note=note) if view.both or scored else nothing(name, ONE_ORDER))
     return found
 
 
 def _groups(names: tuple[str, ...]) -> dict[str, list[str]]:
-    adversarial = [name for name in names if name != "natural"]
+    adversarial = [name for name in names if name not in ("natural", "")]
     groups = {"": list(names), **({"/adversarial": adversarial} if adversarial else {})}
-    return groups | {f"/{name}": [name] for name in names}
+    return groups | {f"/{name}": [name] for name in names if name}
 
 
 def _missing_sets(group: str, names: Sequence[str]) -> str | None:
@@ -101,11 +97,10 @@ def _order_rates(view: View, passes: Codes, rows: Bools) -> list[Statistic]:
     ]
 
 
-def _agreed(view: View, passes: Codes, name: str, cases: Bools) -> Statistic:
-    rows = cases[view.pairs.case]
+def _agreed(view: View, passes: Codes, rows: Bools) -> Statistic:
     read = (passes != NONE).all(axis=1)
     same = passes[:, 0] == passes[:, -1]
-    return view.tally.rate(name, same, rows & read, rows & ~read, why="no pair was read in both orders")
+    return view.tally.rate("agreed", same, rows & read, rows & ~read, why="no pair was read in both orders")
 
 
 def _sniff(start: Peek) -> bool:
@@ -122,27 +117,26 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         ConfigError: If `options.judge` or `--scores` selects no result.
     """
     evaluators = _result_files(path, options)
-    files = [(judge, file) for judge, of_judge in evaluators.items() for file in of_judge]
-    strategy = files[0][1].parent.name if files[0][1].name == RESULTS else files[0][1].stem
-    placed = [
-        (judge, file, index, place, row)
-        for judge, file in files
-        for index, (place, row) in enumerate(judged_rows(file))
-    ]
-    ratings = [one for one in placed if "score_1" in _results(one[-1], one[-2])]
-    if options.scores and not (placed := ratings):
+    rows = [(judge, row) for judge, files in evaluators.items() for file in files for row in located_rows(file)]
+    ratings = [(judge, row) for judge, row in rows if "score_1" in _results(row)]
+    if options.scores and not (rows := ratings):
         raise ConfigError("has winners but no scores", where=str(path), remedy="remove --scores")
-    judged = [order for order in ORDERS if any(_results(row, place).get(order) for *_, place, row in placed)] or ORDERS
+    orders = [order for order in ORDERS if any(_results(row).get(order) for _, row in rows)] or ORDERS
     records = [
-        replace(record, question=f"{of_set}/{index + 1}", metadata={"subset": of_set}) if of_set else record
-        for judge, file, index, place, row in placed
-        for of_set in [_set_of(file)]
-        for record in (_score_records if options.scores else _winner_records)(row, index, place, judge, judged)
+        record
+        for judge, row in rows
+        for record in (
+            records_of([row], _scores, "response", replace(options, judge=judge))
+            if options.scores
+            else records_of([row], lambda row: _winners(row, orders), "pair", replace(options, judge=judge))
+        )
     ]
     if options.scores:
         digits = {"format": "regex", "pattern": r"(?P<score>\d+)", "take": "first"}
         return ParsedFile(records, digits, scale=(0.0, 9.0, 1.0), benchmark=NAME, below=True)
     notes = ("winners derived from two scores: ties were decided by order",) if ratings else ()
+    first = next(file for files in evaluators.values() for file in files)
+    strategy = first.parent.name if first.name == RESULTS else first.stem
     output = None if ratings or len(evaluators) > 1 else _output(records, strategy)
     return ParsedFile(records, output, benchmark=NAME, notes=notes, below=True)
 
@@ -185,114 +179,50 @@ def _output(records: Sequence[Record], strategy: str) -> Mapping[str, Any]:
     return {"format": "regex", "pattern": PATTERN + " is better" * reasoned, "map": _SIDES}
 
 
-def _results(row: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-    results = require(row, "results", place)
+def _results(row: LocatedRow) -> Mapping[str, Any]:
+    results = row.need("results")
     last: Mapping[str, Any] = results[-1] if results else {}
     return last
 
 
-def _answers(row: Mapping[str, Any], place: str) -> tuple[Answer, Answer]:
-    return Answer("1", str(require(row, "output_1", place))), Answer("2", str(require(row, "output_2", place)))
+def _asked(row: LocatedRow) -> dict[str, Any]:
+    of_set = _set_of(row.file)
+    subset = {"metadata": {"subset": of_set}} if of_set else {}
+    return {"id": f"{of_set}/{row.number + 1}" if of_set else row.number, "prompt": row.get("input", ""), **subset}
 
 
-def _winner_records(
-    row: Mapping[str, Any], index: int, place: str, judge: str, orders: Sequence[str]
-) -> Iterator[Record]:
-    one, two = _answers(row, place)
-    better, last = _gold(row, place), _results(row, place)
+def _winners(row: LocatedRow, orders: Sequence[str]) -> Iterator[Cells]:
+    outputs = {
+        name: value
+        for side, key in (("a", "1"), ("b", "2"))
+        for name, value in ((f"key_{side}", key), (f"response_{side}", row.need(f"output_{key}")))
+    }
+    label = choice(row.get("label"), {"1": "A", "2": "B"}, row.place)
     for order in orders:
-        entry = last.get(order) or {}
-        shown = (one, two) if order == ORDERS[0] else (two, one)
-        text = (entry.get("completion") or [None])[0]
-        winner = str(entry.get("winner"))
-        if winner in ("1", "2"):
-            said = RecordedJudgment(judge, value=1.0 if winner == shown[0].key else -1.0, text=text)
-        else:
-            said = missing_record(judge, f"winner is {winner}", text=text)
-        yield Record(str(index), str(row.get("input", "")), shown, said, better)
+        entry = _results(row).get(order) or {}
+        yield {
+            **_asked(row),
+            **outputs,
+            "label": label,
+            "order": "ab" if order == ORDERS[0] else "ba",
+            "text": (entry.get("completion") or [None])[0],
+            **decided("winner", entry.get("winner"), {"1": 1.0, "2": -1.0}),
+        }
 
 
-def _gold(row: Mapping[str, Any], place: str) -> str | None:
-    return choice(row.get("label"), {"1": "1", "2": "2"}, place)
+def _scores(row: LocatedRow) -> Iterator[Cells]:
+    better = choice(row.get("label"), {"1": "1", "2": "2"}, row.place)
+    for key in "12":
+        text = str((_results(row).get(f"score_{key}") or [""])[0])
+        yield {
+            **_asked(row),
+            "key": key,
+            "response": row.need(f"output_{key}"),
+            "grade": None if better is None else float(key == better),
+            "text": text,
+            "score": number(text.strip()),
+            "error": text,
+        }
 
 
-def _score_records(row: Mapping[str, Any], index: int, place: str, judge: str, _: Sequence[str]) -> Iterator[Record]:
-    better, last = _gold(row, place), _results(row, place)
-    for answer in _answers(row, place):
-        text = str((last.get(f"score_{answer.key}") or [""])[0])
-        score = number(text.strip())
-        said = (
-            RecordedJudgment(judge, scores={"quality": score}, text=text)
-            if score is not None
-            else missing_record(judge, text, text=text)
-        )
-        grade = None if better is None else float(answer.key == better)
-        shown = (Answer(answer.key, answer.text, None, grade),)
-        yield Record(str(index), str(row.get("input", "")), shown, said)
-
-
-_SOURCE = "Zeng et al. 2024, arXiv 2310.07641, section 4"
-_ORDERS = "Mean accuracy of the two orders, averaged over sets"
-_SAME = "Share of pairs for which both orders name the same output, averaged over sets"
-_METRICS: Final = (
-    share_row(
-        "llmbar/mean_accuracy",
-        "mean accuracy of the orders",
-        f"{_ORDERS}.",
-        _SOURCE,
-        headline=True,
-    ),
-    share_row(
-        "llmbar/agreement_rate",
-        "same verdict in both orders",
-        f"{_SAME}.",
-        _SOURCE,
-        headline=True,
-    ),
-    share_row(
-        "llmbar/mean_accuracy/{set}",
-        "mean accuracy of the orders, {set}",
-        f"{_ORDERS}; for one set, or for the adversarial sets.",
-        _SOURCE,
-    ),
-    share_row(
-        "llmbar/agreement_rate/{set}",
-        "same verdict in both orders, {set}",
-        f"{_SAME}; for one set, or for the adversarial sets.",
-        _SOURCE,
-    ),
-)
-
-
-LLMBAR: Final = Benchmark(
-    "llmbar",
-    "LLMBar",
-    kind="LLMBar pairs",
-    license="MIT",
-    citation="Zeng et al. 2024, ICLR, arXiv 2310.07641",
-    homepage="https://github.com/princeton-nlp/LLMBar",
-    expects="a dataset.json of LLMBar, or the folder Dataset/LLMBar with its subsets",
-    shapes=(shape("input", "output_1", "output_2", "label"),),
-    read=row_by_row(_read_case),
-    files="dataset.json*",
-    rule=_rule,
-    importer=Importer(
-        "llmbar",
-        "LLMBar's result.json, or the folder of its sets; --judge GPT-4/CoT selects one",
-        _sniff,
-        _read_judgments,
-    ),
-    metrics=_METRICS,
-    extra_values={"set": ("adversarial",)},
-    words={
-        "adversarial": gettext("adversarial sets"),
-        "natural": gettext("natural"),
-        "neighbor": gettext("neighbor"),
-        "gptinst": gettext("GPTInst"),
-        "gptout": gettext("GPTOut"),
-        "manual": gettext("manual"),
-    },
-    main_metric="llmbar/mean_accuracy",
-)
-
-BENCHMARKS: Final = (LLMBAR,)
+BENCHMARKS: Final = (benchmark("llmbar", read=row_by_row(_CASE), rule=_rule, sniff=_sniff, judgments=_read_judgments),)

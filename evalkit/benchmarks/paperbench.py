@@ -10,35 +10,42 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.benchmarks.benchmark import Benchmark, Importer, Source, json_objects, shape
-from evalkit.benchmarks.judgment_files import Peek, load_object, peek, require
+from evalkit.benchmarks.benchmark import (
+    Benchmark,
+    Source,
+    answers_of,
+    benchmark,
+    checklist_of,
+    holds_object,
+    json_objects,
+    only_with_checklists,
+)
+from evalkit.benchmarks.judgment_files import Peek, load_object, require
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
-from evalkit.benchmarks.scoring_rules import NEEDS_CHECKLIST, View, nothing
-from evalkit.core.checklists import MAX_DEPTH, ChecklistError, leaves, read_items
+from evalkit.core.checklists import MAX_DEPTH, leaves
 from evalkit.datasets.compression import bare_name
+from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed, files_in
 from evalkit.errors import DatasetError
-from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns, rescored
 from evalkit.types import ItemAnswer, Metric
 
-_TREE: Final = shape("id", "requirements", "weight", "sub_tasks")
 SCORE = "paperbench/replication_score"
 _MET: dict[float, ItemAnswer] = {1.0: "met", 0.0: "not_met"}
 
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each paper, with grades as labels; reproductions are `response` or from `dataset.join`."""
-    for place, tree in json_objects(benchmark, source):
-        items, _, _ = _items(tree, place, labeled=True)
-        own: dict[str, Any] = {key: tree[key] for key in ("response", "responses", "model") if key in tree}
-        yield place, {"id": bare_name(Path(place)), "prompt": tree["requirements"], **own, "checklist": items}
+    for tree in json_objects(benchmark, source):
+        items, _, _ = _items(tree, tree.place, labeled=True)
+        case = {"id": bare_name(tree.file), "prompt": tree["requirements"], **answers_of(tree), "checklist": items}
+        yield tree.place, case
 
 
 def _items(
-    tree: dict[str, Any], place: str, *, labeled: bool
+    tree: Row, place: str, *, labeled: bool
 ) -> tuple[list[dict[str, Any]], dict[str, ItemAnswer | None], dict[str, str]]:
     """Return the items below the root, and the answer and the explanation of each leaf by id."""
     answers: dict[str, ItemAnswer | None] = {}
@@ -67,10 +74,6 @@ def _items(
     return made(tree, 0).get("parts") or [made(tree, 0)], answers, reasons
 
 
-def _holds(folder: Path) -> bool:
-    return peek(folder).top.keys() >= _TREE
-
-
 def _sniff(start: Peek) -> bool:
     return {"sub_tasks", "requirements", "weight", "score"} <= start.top.keys()
 
@@ -81,19 +84,12 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     for file in files_in(path):
         tree, place = load_object(file), str(file)
         raw, answers, reasons = _items(tree, place, labeled=False)
-        try:
-            items = read_items(raw)
-        except ChecklistError as bad:
-            raise DatasetError(bad.what, where=place, remedy=bad.remedy) from None
+        items = checklist_of(raw, place)
         told = [{"item": one.id, "reason": reasons[one.id], "answer": answers[one.id]} for one in leaves(items)]
         said = RecordedJudgment(options.judge or "expert", items=answers, answer={"items": told})
         answer = Answer("reproduction")
         records.append(Record(bare_name(file), str(tree["requirements"]), (answer,), said, checklist=items))
     return ParsedFile(records, benchmark="paperbench", rule="weighted")
-
-
-def _rule(_: View) -> list[Statistic | Metric]:
-    return [nothing(SCORE, NEEDS_CHECKLIST)]
 
 
 def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
@@ -105,33 +101,14 @@ def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
     return [replace(one, name=SCORE) for one in found if one.name == "score/mean"]
 
 
-_METRICS: Final = (
-    MetricSpec(
-        "paperbench/replication_score",
-        "replication score",
-        "Mean over papers of the weighted mean of grades, from the leaves of the tree to the root.",
-        headline=True,
-        source="Starace et al. 2025, arXiv 2504.01848, section 2.2",
-    ),
-)
-
-
 BENCHMARKS: Final = (
-    Benchmark(
+    benchmark(
         "paperbench",
-        "PaperBench",
-        kind="PaperBench",
-        license="MIT",
-        citation="Starace et al. 2025, arXiv 2504.01848",
-        homepage="https://github.com/openai/frontier-evals",
-        expects="a tree of PaperBench (requirements, weight, sub_tasks), or a folder of them, with responses",
-        shapes=(_TREE,),
         read=_read_cases,
-        rule=_rule,
+        rule=only_with_checklists(SCORE),
         item_rule=_item_rule,
-        holds=_holds,
-        importer=Importer("paperbench", "PaperBench: graded trees, a file or a folder", _sniff, _read_judgments),
-        metrics=_METRICS,
-        main_metric="paperbench/replication_score",
+        holds=holds_object("id", "requirements", "weight", "sub_tasks"),
+        sniff=_sniff,
+        judgments=_read_judgments,
     ),
 )

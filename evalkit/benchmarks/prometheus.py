@@ -7,32 +7,15 @@ rows have them. GPT-4's mean is then the reference grade.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.benchmarks.benchmark import (
-    Benchmark,
-    Importer,
-    Source,
-    benchmark_files,
-    checked_rows,
-    coefficient_row,
-    listed,
-    shape,
-)
-from evalkit.benchmarks.judgment_files import Peek, number, require
-from evalkit.benchmarks.judgment_files import rows_of as judged_rows
-from evalkit.benchmarks.records import (
-    Answer,
-    NumberedNames,
-    Options,
-    ParsedFile,
-    Record,
-    RecordedJudgment,
-    missing_record,
-)
+from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, listed, published_rows, shape
+from evalkit.benchmarks.judgment_files import LocatedRow, Peek, located_rows, number
+from evalkit.benchmarks.layouts import Cells, records_of
+from evalkit.benchmarks.records import NumberedNames, Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import NEEDS_SCORES, View, nothing, pooled
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
@@ -41,8 +24,6 @@ from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric
 
 _VICUNA: Final = shape("instruction", "gpt4_score")
-
-_FEEDBACK: Final = shape("orig_instruction", "orig_response", "orig_criteria", "orig_score")
 
 _SECTIONS: Final = ("The instruction to evaluate", "Response to evaluate", "Reference Answer", "Score Rubrics")
 
@@ -59,8 +40,6 @@ _SCORE_COLUMNS, _WORDS = ("prometheus_score", "gpt4_score"), ("prometheus_output
 
 _JUDGES = ("prometheus", "gpt-4")
 
-COEFFICIENTS = ("pearson", "spearman", "kendall")
-
 
 def rubric_as_context(rubric: str) -> str:
     """Return the context of a case."""
@@ -69,17 +48,12 @@ def rubric_as_context(rubric: str) -> str:
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each instruction with its rubric, and all responses to it."""
-    number = 0
-    for file in benchmark_files(benchmark, source):
-        together: dict[Any, tuple[str, Row]] = {}
-        for place, row in checked_rows(benchmark, file):
-            asked, response = _vicuna(row, place) if row.keys() >= _VICUNA else _feedback(row)
-            key = (asked["prompt"], asked["context"], asked["reference"])
-            if key not in together:
-                number += 1
-                together[key] = place, {"id": str(number), **asked, "responses": []}
-            together[key][1]["responses"].append(response)
-        yield from together.values()
+    cases: dict[tuple[Any, ...], tuple[str, Row]] = {}
+    for row in published_rows(benchmark, source):
+        asked, response = _vicuna(row) if row.keys() >= _VICUNA else _feedback(row)
+        case = row.place, {"id": str(len(cases) + 1), **asked, "responses": []}
+        cases.setdefault((row.file, *asked.values()), case)[1]["responses"].append(response)
+    yield from cases.values()
 
 
 def _feedback(row: Row) -> tuple[Row, Row]:
@@ -93,13 +67,13 @@ def _feedback(row: Row) -> tuple[Row, Row]:
     return asked, {"text": row["orig_response"], "label": row["orig_score"]}
 
 
-def _vicuna(row: Row, place: str) -> tuple[Row, Row]:
+def _vicuna(row: LocatedRow) -> tuple[Row, Row]:
     found = _HEADING.split(str(row["instruction"]))
     sections = {name: text.strip() for name, text in zip(found[1::2], found[2::2], strict=True)}
     if missing := [name for name in _SECTIONS if name not in sections]:
-        raise DatasetError(f"the instruction has no section '{missing[0]}'", where=place, remedy="fix the row")
+        raise DatasetError(f"the instruction has no section '{missing[0]}'", where=row.place, remedy="fix the row")
     prompt, response, reference, rubric = (sections[name] for name in _SECTIONS)
-    scores = listed(row["gpt4_score"], "gpt4_score", place)
+    scores = listed(row["gpt4_score"], "gpt4_score", row.place)
     asked = {"prompt": prompt, "context": rubric_as_context(rubric), "reference": reference}
     # Three runs of one judge are not three annotators: their mean is the grade.
     grade = sum(map(float, scores)) / len(scores)
@@ -111,11 +85,10 @@ def _rule(view: View) -> list[Statistic | Metric]:
 
     Over all responses together (Kim et al. 2024, arXiv 2310.08491, section 5.3); a judge's samples are averaged.
     """
-    scored = view.outcome.scores
-    names = ("pearson", "kendall", "spearman")
+    scored, names = view.outcome.scores, ("pearson", "kendall", "spearman")
     if scored is None:
         return [nothing(f"prometheus/{name}", NEEDS_SCORES) for name in names]
-    found = dict(zip(COEFFICIENTS, pooled(view, "prometheus", replace(scored, score=scored.raw)), strict=True))
+    found = {one.name.rpartition("/")[2]: one for one in pooled(view, "prometheus", replace(scored, score=scored.raw))}
     return [found[name] for name in names]
 
 
@@ -127,43 +100,32 @@ def _sniff(start: Peek) -> bool:
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each repeat of each response's score."""
     numbers = NumberedNames()
-    records = [
-        record
-        for index, (place, row) in enumerate(judged_rows(path))
-        for record in _records(row, index, place, options.judge, numbers)
-    ]
+    records = records_of(located_rows(path), lambda row: _scores(row, numbers), "response", options)
     ungraded = all(record.shown[0].grade is None for record in records)
     notes = ("the scores are GPT-4's own: there is no other grade to compare with",) if ungraded else ()
     return ParsedFile(records, scale=(1.0, 5.0, 1.0), benchmark="prometheus", notes=notes)
 
 
-def _records(
-    row: Mapping[str, Any], index: int, place: str, named: str | None, numbers: NumberedNames
-) -> Iterator[Record]:
-    parts = _split(str(require(row, "instruction", place)))
+def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
+    parts = _split(str(row.need("instruction")))
     asked = [parts.get(name, "") for name in ("prompt", "rubric", "reference")]
     own = int(_SCORE_COLUMNS[0] not in row)
-    judge = named or _JUDGES[own]
-    scores, words = _listed(require(row, _SCORE_COLUMNS[own], place)), _listed(row.get(_WORDS[own]))
-    system = row.get("response_source")
-    grade = None if own else _mean(_listed(row.get(_SCORE_COLUMNS[1])))
-    answer = Answer(str(system or index), parts.get("response", ""), None if system is None else str(system), grade)
-    for sample, score in enumerate(scores or [None]):
-        value, text = number(score), str(words[sample]) if sample < len(words) else None
-        said = (
-            RecordedJudgment(judge, scores={"quality": value}, text=text, sample=sample)
-            if value is not None
-            else missing_record(judge, f"score is {score}", text=text, sample=sample)
-        )
-        yield Record(
-            numbers["\0".join(asked)] if asked[0] else str(row.get("idx", index)),
-            asked[0],
-            (answer,),
-            said,
-            context=rubric_as_context(asked[1]) if asked[1] else None,
-            reference=asked[2] or None,
-            metadata={"category": row["category"]} if row.get("category") else {},
-        )
+    words = _listed(row.get(_WORDS[own]))
+    response = {
+        "id": numbers["\0".join(asked)] if asked[0] else row.get("idx", row.number),
+        "prompt": asked[0],
+        "context": rubric_as_context(asked[1]) if asked[1] else None,
+        "reference": asked[2],
+        "response": parts.get("response"),
+        "model": row.get("response_source"),
+        "key": row.get("response_source") or row.number,
+        "grade": None if own else _mean(_listed(row.get(_SCORE_COLUMNS[1]))),
+        "judge": _JUDGES[own],
+        "metadata": {"category": row["category"]} if row.get("category") else {},
+    }
+    for sample, score in enumerate(_listed(row.need(_SCORE_COLUMNS[own])) or [None]):
+        text = str(words[sample]) if sample < len(words) else None
+        yield {**response, "score": number(score), "text": text, "sample": sample, "error": f"score is {score}"}
 
 
 def _listed(value: Any) -> list[Any]:
@@ -184,47 +146,4 @@ def _split(instruction: str) -> dict[str, str]:
     return found
 
 
-_SOURCE = "Kim et al. 2024, arXiv 2310.08491, section 5.3"
-_METRICS: Final = (
-    coefficient_row(
-        "prometheus/pearson",
-        "Pearson correlation",
-        "Pearson's r between scores (mean of the samples) and reference scores over all responses.",
-        _SOURCE,
-        headline=True,
-    ),
-    coefficient_row(
-        "prometheus/kendall",
-        "Kendall's tau",
-        "Kendall's tau-b between scores (mean of the samples) and reference scores over all responses.",
-        _SOURCE,
-        headline=True,
-    ),
-    coefficient_row(
-        "prometheus/spearman",
-        "Spearman correlation",
-        "Spearman's rho between scores (mean of the samples) and reference scores over all responses.",
-        _SOURCE,
-        headline=True,
-    ),
-)
-
-
-PROMETHEUS: Final = Benchmark(
-    "prometheus",
-    "Prometheus (Feedback Bench, Vicuna Bench)",
-    kind="Feedback Bench or a test set of Prometheus",
-    license="Apache-2.0 (Vicuna Bench); none stated for Feedback Bench: see the authors' page",
-    citation="Kim et al. 2024, ICLR, arXiv 2310.08491",
-    homepage="https://github.com/prometheus-eval/prometheus-eval",
-    expects="Feedback Bench, or a file of prometheus-eval's eval/benchmark/data such as vicuna_eval.json",
-    shapes=(_FEEDBACK, _VICUNA),
-    read=_read_cases,
-    rule=_rule,
-    importer=Importer("prometheus", "Prometheus: gpt4_score with repeats", _sniff, _read_judgments),
-    metrics=_METRICS,
-    short_title="Prometheus",
-    main_metric="prometheus/pearson",
-)
-
-BENCHMARKS: Final = (PROMETHEUS,)
+BENCHMARKS: Final = (benchmark("prometheus", read=_read_cases, rule=_rule, sniff=_sniff, judgments=_read_judgments),)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evalkit.config import RunConfig
-from evalkit.scoring.columns import PairColumns, ScoreColumns, VerdictColumns, sign
+from evalkit.scoring.columns import NONE, PairColumns, ScoreColumns, VerdictColumns, sign
 from evalkit.scoring.metrics.correlation import correlation_statistics
-from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide, group_mean
-from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, group_mean
+from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, mean_of, share
 from evalkit.scoring.verdicts.pairs import combine_samples, over_orders, pair_margins
 from evalkit.types import Case, Metric
 
@@ -53,6 +55,16 @@ class View:
     def labeled(self) -> Bools:
         """Which pairs have a label."""
         return self.outcome.labeled
+
+    @property
+    def systems(self) -> NDArray[np.object_]:
+        """The model of each response of every case, empty if it has none."""
+        return np.array([one.model or "" for case in self.cases for one in case.responses], dtype=object)
+
+    @property
+    def read(self) -> Bools:
+        """Which pairs have a readable verdict in every order."""
+        return np.asarray((self.passes != NONE).all(axis=1))
 
     @property
     def passes(self) -> Codes:
@@ -147,16 +159,14 @@ def mean(
 ) -> Statistic:
     """Return the (weighted) mean of values in [0, 1] `among` rows; bounds allow any value for `lost` rows."""
     weight = np.ones(len(values)) if weights is None else weights
-    total, n, missing = float((values * weight)[among].sum()), int(among.sum()), int(lost.sum())
-    every = float(weight[among].sum() + weight[lost].sum())
-    open_ = float(weight[lost].sum())
+    total, open_ = float((values * weight)[among].sum()), float(weight[lost].sum())
     return Statistic(
         name,
-        np.stack([tally(np.where(among, values * weight, 0.0)), tally(np.where(among, weight, 0.0))], axis=1),
-        lambda totals: divide(totals[:, 0], totals[:, 1]),
-        n,
-        missing,
-        worst=(total / every, (total + open_) / every) if every else (None, None),
+        tally.columns(np.where(among, values * weight, 0.0), np.where(among, weight, 0.0)),
+        mean_of,
+        int(among.sum()),
+        int(lost.sum()),
+        worst=share(total, float(weight[among].sum()) + open_, open_),
         proportion=True,
         note=note,
         why=why,
@@ -165,56 +175,78 @@ def mean(
 
 def blend(
     name: str,
-    parts: Sequence[Statistic],
+    parts: Sequence[Statistic | Metric],
     weights: Sequence[float] | None = None,
     *,
     proportion: bool = True,
     note: str | None = None,
     why: str = "nothing to count",
 ) -> Statistic | Metric:
-    """Return the weighted mean of statistics, unweighted by default; undefined if one of them is."""
-    if not parts:
-        return nothing(name, why)
-    shares = [1 / len(parts)] * len(parts) if weights is None else [weight / sum(weights) for weight in weights]
-    ends = np.cumsum([0, *(len(part.table.columns) for part in parts)])
-    table = Table(tuple(column for part in parts for column in part.table.columns), parts[0].table.cases)
+    """Return the weighted mean of statistics, unweighted by default; undefined if one of them is, or has no value."""
+    known = [part for part in parts if isinstance(part, Statistic)]
+    if not known or len(known) < len(parts):
+        return nothing(name, next((part.note for part in parts if isinstance(part, Metric) and part.note), why))
+    shares = np.ones(len(parts)) if weights is None else np.array(weights, dtype=np.float64)
+    shares /= shares.sum()
+    ends = np.cumsum([0, *(len(part.table.columns) for part in known)])
+    low, high = shares @ np.array([part.worst for part in known], dtype=np.float64)
 
     def value(totals: Floats) -> Floats:
-        found = [part.value(totals[:, ends[k] : ends[k + 1]]) for k, part in enumerate(parts)]
-        return np.asarray(sum(share * one for share, one in zip(shares, found, strict=True)))
+        values = [part.value(totals[:, ends[k] : ends[k + 1]]) for k, part in enumerate(known)]
+        return np.asarray(shares @ np.stack(values))
 
     return Statistic(
         name,
-        table,
+        Table(tuple(column for part in known for column in part.table.columns), known[0].table.cases),
         value,
-        n=sum(part.n for part in parts),
-        missing=sum(part.missing for part in parts),
-        worst=_blended([part.worst for part in parts], shares),
+        n=sum(part.n for part in known),
+        missing=sum(part.missing for part in known),
+        worst=(None, None) if np.isnan(low) or np.isnan(high) else (float(low), float(high)),
         proportion=proportion,
         note=note,
-        why=next((part.why for part in parts if np.isnan(part.observed())), why),
+        why=next((part.why for part in known if np.isnan(part.observed())), why),
     )
 
 
-def _blended(bounds: Sequence[Bounds], shares: Sequence[float]) -> Bounds:
-    low, high = 0.0, 0.0
-    for (least, most), share in zip(bounds, shares, strict=True):
-        if least is None or most is None:
-            return None, None
-        low, high = low + share * least, high + share * most
-    return low, high
+def with_all(rows: int, parts: Mapping[str, Bools]) -> dict[str, Bools]:
+    """Return all rows, and those of each part, by the suffix of their metrics' names."""
+    return {"": np.ones(rows, dtype=bool), **{f"/{name}": part for name, part in parts.items()}}
+
+
+def by_model(names: Sequence[str] | NDArray[np.object_]) -> dict[str, Bools]:
+    """Return the rows of each model by the suffix of its metrics' names; for a single model, all that have one."""
+    models = by_name(list(names))
+    if len(models) < 2:
+        return {"": np.array(names, dtype=object) != ""}
+    return {f"/{slug(name)}": rows for name, rows in models.items()}
 
 
 def rates(
     name: str, tally: Tally, hit: Bools, among: Bools, lost: Bools, subsets: Mapping[str, Bools], *, why: str = ""
 ) -> list[Statistic]:
     """Return the share of hits among all rows, and in each subset of cases."""
-    said = why or "nothing to count"
-    found = [tally.rate(name, hit, among, lost, why=said)]
-    for subset, cases in subsets.items():
-        rows = cases[tally.case]
-        found.append(tally.rate(f"{name}/{subset}", hit, among & rows, lost & rows, why=said))
-    return found
+    parts = {end: cases[tally.case] for end, cases in with_all(tally.cases, subsets).items()}
+    return [
+        tally.rate(name + end, hit, among & rows, lost & rows, why=why or "nothing to count")
+        for end, rows in parts.items()
+    ]
+
+
+def labeled_rates(
+    view: View, name: str, hit: Bools, read: Bools, subsets: Mapping[str, Bools] = MappingProxyType({})
+) -> list[Statistic]:
+    """Return the share of hits among labeled pairs, and in each subset of cases; those that were not read are lost."""
+    return rates(name, view.tally, hit, view.labeled & read, view.labeled & ~read, subsets, why=UNREAD)
+
+
+def orders_agree(
+    view: View, name: str, subsets: Mapping[str, Bools] = MappingProxyType({}), *, agree: bool = True
+) -> list[Statistic | Metric]:
+    """Return the share of pairs whose two orders have the same verdict, or different ones unless they `agree`."""
+    if not view.both:
+        return [nothing(name, ONE_ORDER)]
+    same = (view.passes[:, 0] == view.passes[:, 1]) == agree
+    return [*rates(name, view.tally, same, view.read, ~view.read, subsets, why=UNREAD)]
 
 
 Build = Callable[[View, str, ScoreColumns], Sequence[Statistic | Metric]]

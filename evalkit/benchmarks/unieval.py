@@ -5,43 +5,27 @@ UniEval's meta-evaluations have machine scores and annotators' scores by dimensi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from evalkit.benchmarks.benchmark import (
-    Benchmark,
-    Importer,
-    Source,
-    benchmark_files,
-    checked_rows,
-    coefficient_row,
-    listed,
-    shape,
-    undetermined_row,
-)
-from evalkit.benchmarks.judgment_files import Peek, number, require
-from evalkit.benchmarks.judgment_files import rows_of as judged_rows
-from evalkit.benchmarks.records import (
-    Answer,
-    NumberedNames,
-    Options,
-    ParsedFile,
-    Record,
-    RecordedJudgment,
-    missing_record,
-)
-from evalkit.benchmarks.scoring_rules import View, by_dimension, pooled
-from evalkit.core.translation import gettext
+from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, listed, published_rows, shape
+from evalkit.benchmarks.judgment_files import LocatedRow, grouped, located_rows, number, with_columns
+from evalkit.benchmarks.layouts import Cells, records_of
+from evalkit.benchmarks.records import NumberedNames, Options, ParsedFile
+from evalkit.benchmarks.scoring_rules import View, by_dimension, by_name, pooled
 from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.columns import ScoreColumns
+from evalkit.scoring.metrics.correlation import within_statistics
 from evalkit.scoring.stats.arrays import Floats, divide
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, undefined
 from evalkit.types import Metric
 
 _CHAT_DIMENSIONS = ("naturalness", "coherence", "engagingness", "groundedness", "understandability", "overall")
@@ -52,27 +36,18 @@ _ANNOTATED: Final = shape("id", "model_id", "decoded", "references", "expert_ann
 
 _ARTICLE: Final = "text"
 
-Coefficient = Callable[[Floats, Floats], Floats]
-
-
-def _groups(benchmark: Benchmark, source: Source, key: Callable[[Row], Any]) -> Iterator[list[Placed]]:
-    """Yield the rows of each key together, in order of first occurrence; the file is read into memory."""
-    for file in benchmark_files(benchmark, source):
-        together: dict[Any, list[Placed]] = {}
-        for place, row in checked_rows(benchmark, file):
-            together.setdefault(key(row), []).append((place, row))
-        yield from together.values()
-
 
 def _grades(rows: Sequence[Row], column: str = "scores") -> dict[str, list[Any]]:
     names = dict.fromkeys(name for row in rows for name in row[column])
     return {name: [row[column].get(name) for row in rows] for name in names}
 
 
-def _systems(rows: Sequence[Row]) -> list[Row]:
-    return [
+def _case(rows: Sequence[Row], **asked: Any) -> Row:
+    """Return the case of one question, with the outputs and the grades of all systems."""
+    outputs = [
         {"text": row["system_output"], "model": row["system_id"], "label": row["scores"].get("overall")} for row in rows
     ]
+    return {**asked, "responses": outputs, "grades": _grades(rows)}
 
 
 def for_the_next_turn(conversation: str) -> str:
@@ -87,48 +62,34 @@ def for_a_summary(text: str) -> str:
 
 def _read_chats(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each dialogue and fact, with the replies of all systems."""
-    for place, group in enumerate(_groups(benchmark, source, lambda row: (row["source"], row["context"])), 1):
-        rows = [row for _, row in group]
-        yield (
-            group[0][0],
-            {
-                "id": str(place),
-                "prompt": for_the_next_turn(rows[0]["source"]),
-                "context": rows[0]["context"],
-                "responses": _systems(rows),
-                "grades": _grades(rows),
-            },
-        )
+    chats = grouped(published_rows(benchmark, source), lambda row: (row.file, row["source"], row["context"]))
+    numbers: Counter[Path] = Counter()
+    for rows in chats:
+        first, _ = rows[0], numbers.update([rows[0].file])
+        asked = for_the_next_turn(first["source"])
+        yield first.place, _case(rows, id=str(numbers[first.file]), prompt=asked, context=first["context"])
 
 
 def _read_summaries(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each document, with the summaries of all systems."""
-    for group in _groups(benchmark, source, lambda row: row.get("doc_id", row.get("id"))):
-        rows = [_annotated(row, place) if row.keys() >= _ANNOTATED else row for place, row in group]
-        yield (
-            group[0][0],
-            {
-                "id": str(rows[0]["doc_id"]),
-                "prompt": for_a_summary(rows[0]["source"]),
-                "reference": rows[0].get("reference"),
-                "responses": _systems(rows),
-                "grades": _grades(rows),
-            },
-        )
+    for group in grouped(published_rows(benchmark, source), lambda row: (row.file, row.get("doc_id", row.get("id")))):
+        rows = [_annotated(row) if row.keys() >= _ANNOTATED else row for row in group]
+        asked = {"id": str(rows[0]["doc_id"]), "prompt": for_a_summary(rows[0]["source"])}
+        yield group[0].place, _case(rows, **asked, reference=rows[0].get("reference"))
 
 
-def _annotated(row: Row, place: str) -> Row:
+def _annotated(row: LocatedRow) -> Row:
     """Convert a row of SummEval's own annotations to UniEval's format; a grade is the mean of three experts."""
     if _ARTICLE not in row:
         remedy = "add the articles with the authors' data_processing/pair_data.py --data_annotations"
-        raise DatasetError("the annotations have no article", where=place, remedy=remedy)
-    experts = listed(row["expert_annotations"], "expert_annotations", place)
+        raise DatasetError("the annotations have no article", where=row.place, remedy=remedy)
+    experts = listed(row["expert_annotations"], "expert_annotations", row.place)
     scores = {name: sum(one[name] for one in experts) / len(experts) for name in experts[0]}
     return {
         "doc_id": row["id"],
         "system_id": row["model_id"],
         "source": row[_ARTICLE],
-        "reference": listed(row["references"], "references", place)[0],
+        "reference": listed(row["references"], "references", row.place)[0],
         "system_output": row["decoded"],
         "scores": {**scores, "overall": sum(scores.values()) / len(scores)},
     }
@@ -156,100 +117,62 @@ def _summary_rule(view: View) -> list[Statistic | Metric]:
 
 
 def _three_levels(view: View, name: str, scored: ScoreColumns) -> list[Statistic]:
-    systems = [response.model or "" for case in view.cases for response in case.responses]
+    within = within_statistics(scored, view.outcome, len(view.cases))
     return [
         *pooled(view, f"{name}/sample", scored),
-        *summary_level(f"{name}/summary", scored, len(view.cases)),
-        *system_level(f"{name}/system", scored, systems, len(view.cases)),
+        *(replace(one, name=f"{name}/summary/{_coefficient(one)}") for one in within),
+        *system_level(f"{name}/system", scored, view.systems, len(view.cases)),
     ]
 
 
-def pearson(x: Floats, y: Floats) -> Floats:
-    """Return Pearson's r of each row of `x` and `y`, NaN if either is constant."""
-    dx, dy = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
-    under = np.sqrt((dx * dx).sum(axis=-1) * (dy * dy).sum(axis=-1))
-    return divide((dx * dy).sum(axis=-1), np.where(under > 1e-12, under, 0.0))
+def _coefficient(one: Statistic) -> str:
+    return one.name.rpartition("/")[2].removesuffix("_within")
 
 
-def spearman(x: Floats, y: Floats) -> Floats:
-    """Return Spearman's rho of each row: Pearson's r of mid-ranks."""
-    return pearson(_ranks(x), _ranks(y))
+def _differences(values: Floats) -> Floats:
+    """Return the signs of all differences within each row: (rows, values, values)."""
+    return np.sign(np.round(values[..., :, None] - values[..., None, :], 9))
 
 
-def _ranks(values: Floats) -> Floats:
-    signs = np.sign(np.round(values[..., :, None] - values[..., None, :], 9))
-    return np.asarray(signs.sum(axis=-1) / 2)
+COEFFICIENTS: Final[Mapping[str, Callable[[Floats], Floats]]] = {
+    "pearson": lambda values: values - values.mean(axis=-1, keepdims=True),
+    "spearman": lambda values: _differences(values).sum(axis=-1),
+    "kendall": lambda values: _differences(values).reshape(len(values), -1),
+}
+"""What each coefficient correlates, centered by row: values; mid-ranks; or signs of differences, which is tau-b."""
 
 
-def kendall(x: Floats, y: Floats) -> Floats:
-    """Return Kendall's tau-b of each row (Kendall 1945, Biometrika 33, 239-251)."""
-    dx = np.sign(np.round(x[..., :, None] - x[..., None, :], 9))
-    dy = np.sign(np.round(y[..., :, None] - y[..., None, :], 9))
-    under = np.sqrt(np.abs(dx).sum(axis=(-2, -1)) * np.abs(dy).sum(axis=(-2, -1)))
-    return divide((dx * dy).sum(axis=(-2, -1)), under)
+def _correlation(x: Floats, y: Floats) -> Floats:
+    """Return the correlation of each row of two centered arrays, NaN if either is constant."""
+    under = np.sqrt((x * x).sum(axis=-1) * (y * y).sum(axis=-1))
+    return divide((x * y).sum(axis=-1), np.where(under > 1e-12, under, 0.0))
 
 
-COEFFICIENTS: dict[str, Coefficient] = {"pearson": pearson, "spearman": spearman, "kendall": kendall}
-
-
-def summary_level(name: str, scored: ScoreColumns, cases: int) -> list[Statistic]:
-    """Return the mean over cases of the correlation within each; cases without variation are omitted."""
-    used = np.isfinite(scored.score) & np.isfinite(scored.grade)
-    lost = int((np.isfinite(scored.grade) & ~used).sum())
-    own = [np.flatnonzero(used & (scored.case == case)) for case in range(cases)]
-    found = []
-    for end, compute in COEFFICIENTS.items():
-        values = np.array([_one(compute, scored.score[rows], scored.grade[rows]) for rows in own], dtype=np.float64)
-        there = np.isfinite(values)
-        found.append(
-            Statistic(
-                f"{name}/{end}",
-                np.stack([np.where(there, values, 0.0), there.astype(np.float64)], axis=1),
-                lambda totals: divide(totals[:, 0], totals[:, 1]),
-                n=int(there.sum()),
-                missing=lost,
-                note="missing scores are omitted, without bounds" if lost else None,
-                why="no case has scores and grades that vary",
-                ends=(-1.0, 1.0),
-            )
-        )
-    return found
-
-
-def _one(compute: Coefficient, x: Floats, y: Floats) -> float:
-    return float(compute(x, y)) if len(x) > 1 else float("nan")
-
-
-def system_level(name: str, scored: ScoreColumns, systems: Sequence[str], cases: int) -> list[Statistic]:
+def system_level(name: str, scored: ScoreColumns, systems: NDArray[np.object_], cases: int) -> list[Statistic]:
     """Return the correlation of the systems' mean scores with their mean grades."""
-    names = sorted(set(systems) - {""})
     used = np.isfinite(scored.score) & np.isfinite(scored.grade)
     lost = int((np.isfinite(scored.grade) & ~used).sum())
-    system = np.array(systems, dtype=object)
-    columns = []
-    for one in names:
-        rows = used & (system == one)
-        tally = Tally(scored.case[rows], cases)
-        columns += [tally(scored.score[rows]), tally(scored.grade[rows]), tally(np.ones(int(rows.sum())))]
-    table = np.stack(columns, axis=1) if columns else np.zeros((cases, 0))
+    names, columns = by_name(list(systems)), list[Floats]()
+    for own in names.values():
+        rows = used & own
+        columns += Tally(scored.case[rows], cases).columns(scored.score[rows], scored.grade[rows], np.ones(rows.sum()))
 
-    def of(compute: Coefficient) -> Callable[[Floats], Floats]:
+    def of(centered: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
         def value(totals: Floats) -> Floats:
             if len(names) < 2:
-                return np.full(len(totals), np.nan)
+                return undefined(totals)
             sums, grades, counts = (totals[:, k::3] for k in range(3))
-            return compute(divide(sums, counts), divide(grades, counts))
+            return _correlation(centered(divide(sums, counts)), centered(divide(grades, counts)))
 
         return value
 
     note = "missing scores are omitted, without bounds" if lost else None
+    why = "fewer than two systems, or their means are all equal"
+    table = Table(tuple(columns), cases)
     return [
-        Statistic(
-            f"{name}/{end}", table, of(compute), n=len(names), missing=lost, note=note,
-            why="fewer than two systems, or their means are all equal",
-        )
-        for end, compute in COEFFICIENTS.items()
-    ]  # fmt: skip
+        Statistic(f"{name}/{end}", table, of(centered), n=len(names), missing=lost, note=note, why=why)
+        for end, centered in COEFFICIENTS.items()
+    ]
 
 
 OVERALL = "overall"
@@ -259,16 +182,7 @@ _BENCHMARKS = {
     "summeval": {"coherence", "consistency", "fluency", "relevance"},
 }
 
-_SUMMARIES = "summeval"
-
-_ASKED = {"topical_chat": for_the_next_turn, _SUMMARIES: for_a_summary}
-
-_DOCUMENT = "doc_id"
-
-
-def _sniff(start: Peek) -> bool:
-    """Return whether a file's rows have both kinds of scores."""
-    return start.has("predict_scores", "scores", "system_output")
+_ASKED = {"topical_chat": for_the_next_turn, "summeval": for_a_summary}
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
@@ -280,161 +194,70 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     Raises:
         ConfigError: If there is no such dimension.
     """
-    rows = list(judged_rows(path))
+    rows = list(located_rows(path))
     names = _dimensions(rows[0]) if rows else []
     chosen = options.dimension or (OVERALL if OVERALL in names else names[0] if names else OVERALL)
     if rows and chosen not in names:
         raise ConfigError("no such dimension", where=f"--dimension {chosen}", remedy=did_you_mean(chosen, names))
     benchmark = next((name for name, own in _BENCHMARKS.items() if own <= set(names)), None)
-    summaries = benchmark == _SUMMARIES
-    records, numbers, grades = [], NumberedNames(), _GradesByQuestion(names)
-    for place, row in rows:
-        source = str(row.get("source") or row.get("reference") or "")
-        context = str(row["context"]) if row.get("context") else None
-        named = row.get(_DOCUMENT)
-        question = str(named) if named is not None else numbers[f"{source}\0{context or ''}"]
-        given, system = require(row, "scores", place), str(row.get("system_id", ""))
-        output = str(require(row, "system_output", place))
-        answer = Answer(system or output, output, system or None, number(given.get(chosen)))
-        reference = str(row["reference"]) if summaries and row.get("reference") else None
-        said = _said(require(row, "predict_scores", place), names, options.judge or "unieval")
-        known = grades.add(question, system or output, given)
-        asked = _ASKED[benchmark](source) if benchmark else source
-        records.append(Record(question, asked, (answer,), said, context=context, reference=reference, metadata=known))
+    numbers = NumberedNames()
+    questions = {
+        question: _grades_of(own, names)
+        for own in grouped(rows, lambda row: _question(row, numbers))
+        for question in [_question(own[0], numbers)]
+    }
+
+    def cells(row: LocatedRow) -> Iterator[Cells]:
+        question, source, predicted = _question(row, numbers), _source(row), row.need("predict_scores")
+        yield {
+            "id": question,
+            "prompt": _ASKED[benchmark](source) if benchmark else source,
+            "context": row.get("context"),
+            "reference": row.get("reference") if benchmark == "summeval" else None,
+            "response": row.need("system_output"),
+            "model": row.get("system_id") or None,
+            "grade": number(row.need("scores").get(chosen)),
+            "judge": "unieval",
+            **{f"score.{name}": score for name in names if (score := number(predicted.get(name))) is not None},
+            "error": "no score",
+            "metadata": {"grades": questions[question]},
+        }
+
     return ParsedFile(
-        records,
+        records_of(rows, cells, "response", options),
         weights={name: float(name == chosen) for name in names},
         benchmark=benchmark,
         notes=(f"scores and human grades of '{chosen}'",),
     )
 
 
-def _dimensions(first: tuple[str, Mapping[str, Any]]) -> list[str]:
-    place, row = first
-    given = require(row, "scores", place)
-    return [name for name in require(row, "predict_scores", place) if name in given]
+def _dimensions(row: LocatedRow) -> list[str]:
+    graded = row.need("scores")
+    return [name for name in row.need("predict_scores") if name in graded]
 
 
-def _said(predicted: Mapping[str, Any], names: Sequence[str], judge: str) -> RecordedJudgment:
-    scores = {name: score for name in names if (score := number(predicted.get(name))) is not None}
-    return RecordedJudgment(judge, scores=scores) if scores else missing_record(judge, "no score")
+def _source(row: LocatedRow) -> str:
+    return str(row.get("source") or row.get("reference") or "")
 
 
-class _GradesByQuestion:
-    """Human grades by dimension for each question's outputs, in order of first occurrence."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-        self._seen: set[tuple[str, str]] = set()
-        self._of: dict[str, dict[str, list[float | None]]] = {}
-
-    def add(self, question: str, system: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Add an output's grades, and return the metadata shared by all records of its question."""
-        grades = self._of.setdefault(question, {name: [] for name in self._names})
-        if (question, system) not in self._seen:
-            self._seen.add((question, system))
-            for name in self._names:
-                grades[name].append(number(given.get(name)))
-        return {"grades": grades}
+def _question(row: LocatedRow, numbers: NumberedNames) -> str:
+    name = row.get("doc_id")
+    return str(name) if name is not None else numbers[f"{_source(row)}\0{row.get('context') or ''}"]
 
 
-_IMPORTER: Final = Importer(
-    "unieval", "UniEval's machine and human scores, such as Topical-Chat; --dimension NAME", _sniff, _read_judgments
+def _grades_of(rows: Sequence[LocatedRow], names: Sequence[str]) -> dict[str, list[float | None]]:
+    """Return the grades by dimension of a question's outputs, each system's first, in order."""
+    outputs: dict[str, Row] = {}
+    for row in rows:
+        outputs.setdefault(str(row.get("system_id", "")) or str(row.need("system_output")), row.need("scores"))
+    return {name: [number(scores.get(name)) for scores in outputs.values()] for name in names}
+
+
+_IMPORT: Final[Mapping[str, Any]] = {
+    "sniff": with_columns("predict_scores", "scores", "system_output"),
+    "judgments": _read_judgments,
+}
+BENCHMARKS: Final = (
+    benchmark("summeval", read=_read_summaries, rule=_summary_rule, **_IMPORT),
+    benchmark("topical_chat", read=_read_chats, rule=_chat_rule, **_IMPORT),
 )
-
-
-def _correlations(name: str, title: str, over: str, source: str, *, headline: bool = False) -> list[MetricSpec]:
-    """Return the rows of the three coefficients between scores and grades of one dimension."""
-    names = {
-        "pearson": ("Pearson correlation", "Pearson's r"),
-        "spearman": ("Spearman correlation", "Spearman's rho"),
-        "kendall": ("Kendall's tau", "Kendall's tau-b"),
-    }
-    return [
-        coefficient_row(
-            f"{name}/{end}",
-            f"{title}, {words}",
-            f"{own} between scores and grades of one dimension, {over}.",
-            source,
-            headline=headline,
-        )
-        for end, (words, own) in names.items()
-    ]
-
-
-_LEVELS = "over all summaries (sample), per document and averaged (summary), or over system means (system)"
-_SUMMEVAL_SOURCE = "Fabbri et al. 2021, TACL 9, section 5; Zhong et al. 2022, arXiv 2210.07197, section 4.2"
-_POOLED = "over all responses"
-_TOPICAL_CHAT_SOURCE = "Zhong et al. 2022, arXiv 2210.07197, section 4.3"
-_SUMMEVAL_METRICS: Final = (
-    *_correlations("summeval/overall/{grouping}", "overall, {grouping}", _LEVELS, _SUMMEVAL_SOURCE, headline=True),
-    *_correlations("summeval/{dimension}/{grouping}", "{dimension}, {grouping}", _LEVELS, _SUMMEVAL_SOURCE),
-    undetermined_row("summeval/{dimension}", "{dimension}", _SUMMEVAL_SOURCE),
-)
-_TOPICAL_CHAT_METRICS: Final = (
-    *_correlations("topical_chat/{dimension}", "{dimension}", _POOLED, _TOPICAL_CHAT_SOURCE),
-    undetermined_row("topical_chat/{dimension}", "{dimension}", _TOPICAL_CHAT_SOURCE),
-    *_correlations("topical_chat/overall", "overall", _POOLED, _TOPICAL_CHAT_SOURCE, headline=True),
-)
-
-
-TOPICAL_CHAT: Final = Benchmark(
-    "topical_chat",
-    "Topical-Chat (UniEval)",
-    kind="Topical-Chat in UniEval's format",
-    license="MIT (UniEval's file); CDLA-Sharing-1.0 (the dialogues)",
-    citation="Mehri and Eskenazi 2020, ACL, arXiv 2005.00456; Zhong et al. 2022, EMNLP, arXiv 2210.07197",
-    homepage="https://github.com/maszhongming/UniEval",
-    expects="UniEval's reproduce/data/dialogue/topical_chat.json",
-    shapes=(shape("source", "system_id", "system_output", "context", "scores"),),
-    read=_read_chats,
-    rule=_chat_rule,
-    importer=_IMPORTER,
-    metrics=_TOPICAL_CHAT_METRICS,
-    values={"dimension": _CHAT_DIMENSIONS},
-    words={
-        "naturalness": gettext("naturalness"),
-        "coherence": gettext("coherence"),
-        "engagingness": gettext("engagingness"),
-        "groundedness": gettext("groundedness"),
-        "understandability": gettext("understandability"),
-        "overall": gettext("overall"),
-    },
-    short_title="Topical-Chat",
-    main_metric="topical_chat/overall/spearman",
-    human_labels=True,
-)
-
-
-SUMMEVAL: Final = Benchmark(
-    "summeval",
-    "SummEval",
-    kind="SummEval",
-    license="MIT",
-    citation="Fabbri et al. 2021, TACL 9, 391-409; Zhong et al. 2022, EMNLP, arXiv 2210.07197",
-    homepage="https://github.com/Yale-LILY/SummEval",
-    expects="UniEval's data/summarization/summeval.json, or SummEval's model_annotations.aligned.paired.jsonl",
-    shapes=(shape("doc_id", "system_id", "source", "system_output", "scores"), _ANNOTATED),
-    read=_read_summaries,
-    rule=_summary_rule,
-    importer=_IMPORTER,
-    metrics=_SUMMEVAL_METRICS,
-    values={
-        "dimension": _SUMMARY_DIMENSIONS,
-        "grouping": ("sample", "summary", "system"),
-    },
-    words={
-        "coherence": gettext("coherence"),
-        "consistency": gettext("consistency"),
-        "fluency": gettext("fluency"),
-        "relevance": gettext("relevance"),
-        "overall": gettext("overall"),
-        "sample": gettext("over all responses"),
-        "summary": gettext("within documents"),
-        "system": gettext("over systems"),
-    },
-    main_metric="summeval/overall/summary/spearman",
-    human_labels=True,
-)
-
-BENCHMARKS: Final = (SUMMEVAL, TOPICAL_CHAT)

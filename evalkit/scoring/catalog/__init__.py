@@ -1,7 +1,7 @@
 """The metric catalog: name, title, definition, direction and order of every metric, from metrics.toml.
 
 Tables, report titles, gates, summaries, leaderboards and docs/reference/metrics.md derive from it. To add a metric,
-write the function that computes it and one row there; the rows of a benchmark are in its own module.
+write the function that computes it and one row there; the rows of a benchmark are in benchmarks/facts.toml.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ __all__ = [
     "catalog_of",
     "full_catalog",
     "heading",
+    "metric_row",
 ]
 
 
@@ -73,8 +74,8 @@ _MODES: Final = {
 }
 
 
-def _row(name: str, entry: Mapping[str, Any]) -> MetricSpec:
-    """Return an entry of metrics.toml as a row; what it leaves out has the defaults of `MetricSpec`."""
+def metric_row(name: str, entry: Mapping[str, Any]) -> MetricSpec:
+    """Return an entry of metrics.toml, or of a benchmark's facts, as a row, with the defaults of `MetricSpec`."""
     known = dict(entry)
     if (modes := known.get("modes")) is not None:
         known["modes"] = _MODES[modes] if isinstance(modes, str) else tuple(modes)
@@ -86,7 +87,7 @@ def _row(name: str, entry: Mapping[str, Any]) -> MetricSpec:
 
 
 _catalog = cache(Catalog)
-CATALOG: Final = Catalog((_row(name, entry) for name, entry in _TABLE["metrics"].items()), _catalog_of_group)
+CATALOG: Final = Catalog((metric_row(name, entry) for name, entry in _TABLE["metrics"].items()), _catalog_of_group)
 """Every metric: rows of those that do not need a benchmark; a benchmark's are found by name, and come first."""
 
 
