@@ -32,6 +32,9 @@ if sys.dont_write_bytecode:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
+# MLflow's server would start seven processes for jobs that no test gives it, and each imports MLflow.
+os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
+
 # A shell ignores SIGINT in what it runs in the background, nohup ignores SIGHUP; tests send both to what they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

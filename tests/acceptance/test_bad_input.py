@@ -210,14 +210,7 @@ MISTAKES = {
 
 
 # One of each kind as a process of its own; all of them by the function that the process calls.
-AS_PROCESS = (
-    "unknown judge",
-    "misspelt key in a study",
-    "row that is not JSON",
-    "no API key",
-    "unknown flag",
-    "ui without runs",
-)
+AS_PROCESS = ("misspelt key in a study", "row that is not JSON", "unknown flag")
 
 
 def check(mistake: str, commands: Commands, run: Callable[..., Done]) -> None:

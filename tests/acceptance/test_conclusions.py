@@ -25,6 +25,7 @@ from evalkit.types import Metric
 from tests.support.command_line import Done, fake
 from tests.support.fake_provider import Provider, Reply, said
 from tests.support.situations import OTHER, Rows, classes, judged, pairs, scores, sides, some
+from tests.support.thorough import some_of
 
 Call = Callable[..., Done]
 FAST = ("tracking=none", "scoring.bootstrap=200")
@@ -637,7 +638,7 @@ def test_labels_of_picked_cases_are_said_not_to_be_about_the_data_set(call: Call
 SIZES = (1, 2, 3, 10, 100)
 
 
-@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.name)
+@pytest.mark.parametrize("judge", some_of(JUDGES, 4), ids=lambda judge: judge.name)
 def test_the_number_of_labels_is_positive(judge: Judge) -> None:
     for n in SIZES:
         metrics = metrics_of_run(judge, n, seed=n)
@@ -659,7 +660,7 @@ def repeated(run: Run, times: int) -> Mapping[str, Metric]:
     return score_run(config, many, again).metrics
 
 
-@pytest.mark.parametrize("judge", JUDGES, ids=lambda judge: judge.name)
+@pytest.mark.parametrize("judge", some_of(JUDGES, 4), ids=lambda judge: judge.name)
 def test_labels_at_hand_and_needed_do_not_grow_at_the_same_estimate(judge: Judge) -> None:
     for n in (20,) if judge in SCORED else (3, 10):
         few, totals = judge.make(np.random.default_rng(n), n), []

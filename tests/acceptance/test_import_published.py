@@ -68,6 +68,9 @@ def test_llmbar(imported, commands, subset, judge, strategy, first, second, both
     assert count(together)[0] == both
     assert together["worst_low"] == pytest.approx(both / n)
     consistency = found["position/consistency"]
+    rule, agreement = found["llmbar/mean_accuracy"], found["llmbar/agreement_rate"]
+    assert (rule["worst_low"], rule["missing"]) == (pytest.approx((first + second) / 2 / n), lost)
+    assert agreement["worst_low"] - 1e-9 <= agree / n <= agreement["worst_high"] + 1e-9
     if judge == "PaLM2":  # theirs takes two unreadable texts for agreeing ones
         assert (count(consistency), consistency["worst_low"], consistency["worst_high"]) == ((78, 98), 0.78, 0.80)
     elif lost:
@@ -113,6 +116,9 @@ def test_qlora_conflicts(qlora, within, commands):
         assert count(found["conflict/rate"]) == (cycles, 69)
         if triads is not None:
             assert found["conflict/triads"]["value"] == triads
+        if rule == "net":
+            listed = json.loads((commands.folder / "run" / "conflicts.json").read_text("utf-8"))["cases"]
+            assert len(listed) == cycles
 
 
 UNIEVAL = {

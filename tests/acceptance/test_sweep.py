@@ -58,7 +58,7 @@ def test_a_sweep_pays_once_is_tracked_and_goes_on_where_it_was_interrupted(
 
 
 def test_an_interrupt_loses_no_recording_and_the_sweep_goes_on_when_repeated(
-    commands: Commands, provider: Provider, tmp_path: Path
+    commands: Commands, within: Within, provider: Provider, tmp_path: Path
 ) -> None:
     """The second job's judge does not answer before the interrupt; the first is recorded meanwhile."""
     answers, asked = Event(), Event()
@@ -80,7 +80,7 @@ def test_an_interrupt_loses_no_recording_and_the_sweep_goes_on_when_repeated(
     states = query(commands.folder, "select run_uuid, status from runs where name like 'judge.model=%'")
     assert states == [(first["mlflow_run_id"], "FINISHED")]
     assert not (commands.folder / "s" / "1" / "manifest.json").exists()
-    assert "already finished: judge.model=openai/quick" in commands(*sweep).err
+    assert "already finished: judge.model=openai/quick" in within(*sweep).err
     assert len(query(commands.folder, "select 1 from runs where status = 'FINISHED'")) == 3
 
 

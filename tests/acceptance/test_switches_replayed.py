@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.command_line import Commands, Done
 from tests.support.replaying import Replay, replay_data
+from tests.support.thorough import some_of
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
@@ -93,7 +94,7 @@ def test_a_random_order_is_one_of_the_two_and_balanced(judged: Any, replay: Repl
     assert SIZE * 0.25 < sum(orders) < SIZE * 0.75
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("language", some_of(["en", "zh"], 2))
 @pytest.mark.parametrize("resolve", ["tie", "net_vote", "mean"])
 def test_a_disagreement_of_two_orders_is_a_tie(judged: Any, replay: Replay, resolve: str, language: str) -> None:
     verdicts = judged("swap=both", f"swap.resolve={resolve}", f"prompt={language}")
@@ -150,7 +151,7 @@ def test_a_threshold_is_free_and_makes_ties_of_small_margins(judged: Any, replay
     assert set(winners(verdicts)) <= {"TIE", None}
 
 
-@pytest.mark.parametrize("vote", ["majority", "mean", "median", "weighted"])
+@pytest.mark.parametrize("vote", some_of(["majority", "mean", "median", "weighted"], 3))
 def test_a_panel_votes_on_its_judges_verdicts(judged: Any, replay: Replay, vote: str) -> None:
     members = ", ".join(f"{{name: {model}, model: openai/{model}, api_base: '{replay.api_base}'}}" for model in JUDGES)
     verdicts = judged(
@@ -175,7 +176,7 @@ def test_a_panel_votes_on_its_judges_verdicts(judged: Any, replay: Replay, vote:
             assert verdict["winner"] == ("TIE" if total == 0 else "A" if total > 0 else "B")
 
 
-@pytest.mark.parametrize("take", ["first", "last", "only"])
+@pytest.mark.parametrize("take", some_of(["first", "last", "only"], 2))
 def test_which_match_of_a_pattern_is_taken(judged: Any, replay: Replay, take: str) -> None:
     model = "GPT-4-CoT"
     lines = (replay.manifests / "Natural__GPT-4__CoT.jsonl").read_text("utf-8").splitlines()[:SIZE]

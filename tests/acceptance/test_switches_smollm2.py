@@ -115,10 +115,7 @@ def _one_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 
 EACH = (
-    "swap both",
-    "no ties",
     "probabilities of a pair",
-    "commit first in Chinese",
     "regex",
     "1-5",
     "a list in Chinese",

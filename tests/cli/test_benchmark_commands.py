@@ -114,11 +114,3 @@ def test_a_benchmark_given_to_import_is_told_by_its_name(call: Callable[..., Don
         "does not look like judgebench; it has no judge's verdicts and looks like MT-Bench "
         "judgments; use dataset=mt_bench in evalkit run"
     )
-
-
-@pytest.mark.shared
-def test_imported_results_of_llmbar_have_its_published_figure(call: Callable[..., Done], shared: Path):
-    folder = shared / "data" / "llmbar" / "Natural" / "evaluators" / "PaLM2" / "Vanilla"
-    found = _imported(call, "llmbar", folder / "result.json")
-    assert found["mean_accuracy"]["worst_low"] == pytest.approx(0.83)
-    assert found["mean_accuracy"]["missing"] == 4

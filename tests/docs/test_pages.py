@@ -30,6 +30,8 @@ PAGES = {
 PAGES["../README.md"] = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
 IN_CI = [text for *_, text in PAGES["../README.md"] if "pip install uv" in text]
 RUN = [name for name, blocks in PAGES.items() if any(kind in ("bash", "python") for kind, *_ in blocks)]
+FIRST = [name for name in RUN if name.startswith(("../README", "start/"))]
+"""The pages whose commands run also without `--thorough`."""
 LOCALHOST = "http://localhost:8000/v1"
 SHELL = re.compile(r"\|\||&&|[<>|;$`]")
 PAIRS = "".join(
@@ -84,7 +86,9 @@ def run_line(line: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", RUN)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[] if page in FIRST else pytest.mark.thorough) for page in RUN]
+)
 def test_the_commands_of_a_page_run(
     page: str, tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, empty_store: Path
 ) -> None:
@@ -138,6 +142,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_site_builds_and_the_tutorial_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

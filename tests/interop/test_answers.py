@@ -187,7 +187,7 @@ def test_a_list_or_a_log_without_cases_is_one_line(path, words, here):
 
 
 @pytest.mark.parametrize("name", ["lm_eval", "inspect", "pydantic_evals", "mlflow_traces"])
-def test_a_log_with_any_value_of_another_type_is_one_line_or_cases(here, name):
+def test_a_log_with_any_value_of_another_type_is_one_line_or_cases(here, name, thorough):
     files = {
         "lm_eval": SUMS,
         "inspect": "inspect_panel.json",
@@ -198,7 +198,7 @@ def test_a_log_with_any_value_of_another_type_is_one_line_or_cases(here, name):
     lines = files[name].endswith(".jsonl")
     content: Any = [json.loads(line) for line in text.splitlines()][:2] if lines else json.loads(text)
     paths = list(corrupted(content))
-    for number, path in enumerate(paths[:: max(1, len(paths) // 120)]):
+    for number, path in enumerate(paths[:: max(1, len(paths) // (120 if thorough else 40))]):
         damaged = deepcopy(content)
         parent = damaged
         for key in path[:-1]:

@@ -6,7 +6,9 @@ import json
 import os
 import re
 import shutil
+import socket
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +21,7 @@ from evalkit.config import TrackingConfig
 from evalkit.runs import read_run
 from evalkit.tracking import server_environment
 from evalkit.tracking.review import PROBABILITY, RUN, SHOWN, fetch_labels
-from tests.support.servers import free_port, served
+from tests.support.servers import PATIENCE, free_port, served
 
 pytestmark = pytest.mark.slow
 PAGE = "mlflow.experiment-review-queue"
@@ -56,13 +58,28 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pages(folder: Path) -> Iterator[str]:
-    """MLflow's pages, as `evalkit ui` serves them."""
+    """MLflow's pages, as `evalkit ui` serves them; they end with the command's process."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = {**server_environment(), "EVALKIT_STORE": str(folder / "store.sqlite")}
     command = [sys.executable, "-m", "evalkit", "ui", "--port", str(port)]
-    with served(command, f"{url}/health", folder, environment):
+    with served(command, f"{url}/health", folder, environment) as process:
+        said = (folder / "server.log").read_text()
+        assert f"MLflow on sqlite:///{folder}/mlflow.db" in said
+        assert "starting MLflow" in said
         yield url
+        assert f" s: {url}\n" in (folder / "server.log").read_text()
+        process.terminate()
+        process.wait(PATIENCE)
+        deadline = time.monotonic() + PATIENCE
+        while not is_free(port):  # else its server outlived the command that started it
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return bool(probe.connect_ex(("127.0.0.1", port)))
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from evalkit.config import Criterion, JudgeConfig, ModeConfig, OutputConfig, Rub
 from evalkit.evaluators import make_evaluator
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, ChecklistItem, Completion, JudgeRequest, Judgment, Response
+from tests.support.thorough import some_of
 
 CLASSES = RubricConfig(classes={"comply": "it does", "comply_partly": "it does in part", "refuse": "it does not"})
 PERCENT, SHARE = RubricConfig(min=0, max=100), RubricConfig(min=0, max=1)
@@ -90,7 +91,7 @@ def decision(judge: Evaluator, text: str, **more: Any) -> object:
     return judgment.class_name or tuple(judgment.items.items()) or judgment.value or tuple(judgment.criteria.items())
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", some_of(STYLES, 3))
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_an_answer_that_is_cut_anywhere_says_the_same_or_nothing(kind: str, style: str) -> None:
     judge, answer, _ = ANSWERS[kind]

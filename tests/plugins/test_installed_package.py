@@ -67,6 +67,7 @@ def test_one_of_each_kind_from_the_command_line(site: Path, provider: Provider, 
     (tmp_path / "cases.toml").write_text(CASES, "utf-8")
     here = {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
     judge = ["judge=openai_compatible", "judge.model=openai/fake", f"judge.api_base={provider.api_base}"]
+    judge.append("judge.transport=direct")
     data = ["dataset=file", "dataset.path=cases.toml", "+preset=quick"]
 
     listed = evalkit(tmp_path, "plugins", **here)

@@ -184,7 +184,7 @@ def test_a_job_that_is_preempted_is_queued_again_and_nothing_is_paid_for_twice(c
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["slurm", pytest.param("ray", marks=pytest.mark.thorough)])
 def test_ctrl_c_stops_every_worker_and_keeps_what_was_paid_for(folder, engine) -> None:
     pytest.importorskip({"slurm": "submitit"}.get(engine, engine))
     asked = threading.Event()
