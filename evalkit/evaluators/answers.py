@@ -404,12 +404,13 @@ def _texts() -> dict[str, Any]:
 
 
 def rationale(answer: Mapping[str, Any] | None, criterion: str | None = None) -> str | None:
-    """Return the judge's reasoning on a criterion, or overall, from any of the answer formats."""
+    """Return the judge's reasoning on a criterion, or overall (else on each), from any of the answer formats."""
     if answer is None:
         return None
-    if criterion is None:
-        return _words(answer.get("result")) or _words(answer)
     entries = [entry for part in ("comparison", "scores") for entry in answer_entries(answer.get(part))]
+    if criterion is None:
+        reasons = [f"{entry.get('criterion')}: {words}" for entry in entries if (words := _words(entry))]
+        return _words(answer.get("result")) or _words(answer) or "\n".join(reasons) or None
     return next((_words(entry) for entry in entries if entry.get("criterion") == criterion), None)
 
 

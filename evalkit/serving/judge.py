@@ -133,14 +133,16 @@ class Judge:
 
     def sync(self, **fields: Any) -> JudgeVerdict:
         """Judge one case and wait for its verdict; the arguments and errors are those of a call."""
+        return run_async(self.once(**fields))
 
-        async def once() -> JudgeVerdict:
-            try:
-                return await self(**fields)
-            finally:
+    async def once(self, **fields: Any) -> JudgeVerdict:
+        """Judge one case, and close the connections if no other call uses them; the arguments are those of a call."""
+        try:
+            return await self(**fields)
+        finally:
+            shared = self._sessions.get(asyncio.get_running_loop())
+            if shared is not None and not shared.users:
                 await self.close()
-
-        return run_async(once())
 
     async def batch(self, cases: Iterable[Mapping[str, Any]]) -> list[JudgeVerdict]:
         """Judge cases, each a mapping of the fields of a call; the errors are those of a call."""

@@ -1,0 +1,48 @@
+"""A judge as a scorer of `mlflow.genai.evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from mlflow.entities import AssessmentSource, Feedback
+from mlflow.genai.scorers import Scorer
+from mlflow.genai.scorers import scorer as as_scorer
+
+from evalkit.adapters import JUDGE, AdaptedJudge
+from evalkit.serving import Judge
+
+
+def scorer(judge: Judge | str | Path, *, name: str = JUDGE, passing: Collection[str] = (), **options: Any) -> Scorer:
+    """Return a scorer whose feedback is the verdict, with its rationale and what is known about the judge.
+
+    The prompt, response and reference are the inputs, outputs and expectations of a row, or those of its trace (of
+    several expectations, `expected_response`). A missing verdict is feedback with
+    an error.
+
+    Args:
+        judge: A judge, or the folder of one.
+        name: The name of the feedback.
+        passing: Not used by MLflow, which shows classes by name.
+        **options: The options of `evalkit.load_judge`.
+
+    Raises:
+        ConfigError: If the judge cannot be loaded.
+    """
+    adapted = AdaptedJudge(judge, passing, **options)
+    source = AssessmentSource("LLM_JUDGE", adapted.label)
+
+    def rate(inputs: Any = None, outputs: Any = None, expectations: Mapping[str, Any] | None = None) -> Feedback:
+        expected = (expectations or {}).get("expected_response", expectations or None)
+        rating = adapted.rate_sync(inputs, outputs, expected)
+        return Feedback(
+            name=name,
+            value=rating.value,
+            error=rating.error,
+            source=source,
+            rationale=rating.rationale,
+            metadata=dict(rating.metadata),
+        )
+
+    return as_scorer(rate, name=name)
