@@ -21,10 +21,10 @@ from evalkit.serving import Judge, JudgeVerdict, load_judge
 __all__ = ["AdaptedJudge", "Rating"]
 
 SHARES: Final = {"A": 1.0, "TIE": 0.5, "B": 0.0}
-_ASKED: Final = ("prompt", "context", "reference", "checklist")
-_ANSWERED: Final = ("response", "response_a", "response_b", "responses")
-_WANTED: Final = (*_ASKED[1:], "response_b")
-_TEXTS: Final = (*_ASKED[:3], *_ANSWERED[:3])
+ASKED: Final = ("prompt", "context", "reference", "checklist")
+ANSWERED: Final = ("response", "response_a", "response_b", "responses")
+WANTED: Final = (*ASKED[1:], "response_b")
+_TEXTS: Final = (*ASKED[:3], *ANSWERED[:3])
 JUDGE: Final = "judge"
 """The name of a score in another framework, unless its user names it."""
 
@@ -86,7 +86,7 @@ class AdaptedJudge:
             {name: value for name, value in part.items() if name in names and value is not None}
             if isinstance(part, Mapping)
             else {}
-            for part, names in ((inputs, _ASKED), (output, _ANSWERED), (expected, _WANTED[: 3 + pairs]))
+            for part, names in ((inputs, ASKED), (output, ANSWERED), (expected, WANTED[: 3 + pairs]))
         )
         if "prompt" not in asked:
             asked["prompt"] = {name: value for name, value in inputs.items() if name not in asked} if asked else inputs

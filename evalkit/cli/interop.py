@@ -29,6 +29,7 @@ MLFLOW = "mlflow"
 TASKS = ("argilla", "label_studio")
 PARAPHRASES = "paraphrases"
 JUDGE = "judge"
+ASSESSMENTS = "mlflow-assessments"
 _SCALE = re.compile(r"\+*(rubric|method|rubric\.(min|max|classes))=")
 
 
@@ -247,6 +248,12 @@ def export(arguments: Namespace) -> int:
         target = arguments.output or folder / JUDGE
         write_judge(result, target)
         print(f"judge written to {target}; use it with evalkit.load_judge")
+        return 0
+    if layout == ASSESSMENTS:
+        from evalkit.tracking.traces import log_assessments
+
+        count, uri = log_assessments(result.config.tracking, result, folder=Path.cwd())
+        print(f"traces assessed in {uri}: {count}")
         return 0
     if layout == PARAPHRASES:
         from evalkit.audit.rewriting import review_table

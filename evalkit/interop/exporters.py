@@ -12,6 +12,7 @@ from evalkit.core.annotations import annotation_classes, annotation_grades, choi
 from evalkit.core.resources import optional
 from evalkit.errors import ConfigError
 from evalkit.interop.labeling import LabelSample, Task, argilla_records, label_studio_tasks, label_tasks
+from evalkit.interop.otel import otel_lines
 from evalkit.results import RunResult
 from evalkit.runs.records import as_csv
 from evalkit.types import Case, Judgment, Unit, Verdict
@@ -255,6 +256,7 @@ EXPORTS: Mapping[str, tuple[str, Callable[[RunResult, int, LabelSample | None], 
         "parquet": ("parquet", lambda result, *_: as_parquet(rows_of_run(result))),
         "alpaca_eval": ("json", lambda result, *_: _listed(alpaca_eval(result))),
         "mt_bench": ("jsonl", lambda result, *_: _lines(mt_bench(result))),
+        "otel": ("jsonl", lambda result, *_: otel_lines(result)),
         "argilla": ("json", lambda *asked: _listed(argilla_records(_tasks(*asked)))),
         "label_studio": ("json", lambda *asked: _listed(label_studio_tasks(_tasks(*asked)))),
     }

@@ -7,13 +7,18 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from evalkit.config import TrackingConfig
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
-from evalkit.errors import TrackingError
+from evalkit.core.redaction import without_password
+from evalkit.errors import ConfigError, TrackingError
 from evalkit.evaluators.answers import answer_entries, rationale
+from evalkit.interop.otel import explanations, trace_of
 from evalkit.results import RunResult
 from evalkit.tracking import contents
+from evalkit.tracking.connection import mlflow_errors, open_client, tracking_uri
 from evalkit.types import Case, Judgment, Unit, Usage, Verdict
 
 if TYPE_CHECKING:
@@ -363,3 +368,59 @@ def _inputs(judged: TracedJudgment) -> dict[str, Any]:
 
 def _ordinal(place: int) -> str:
     return ("first", "second", "third")[place] if place < 3 else f"{place + 1}th"
+
+
+RUN = "evalkit.run"
+"""The metadata of an assessment that names the run it comes from."""
+
+
+def log_assessments(config: TrackingConfig, result: RunResult, *, folder: Path) -> tuple[int, str]:
+    """Add the verdict and the values by criterion to the trace that each case came from; a run is added once.
+
+    Args:
+        config: which MLflow store has the traces.
+        result: the run.
+        folder: where relative stores start.
+
+    Returns:
+        how many traces were assessed, and the store.
+
+    Raises:
+        ConfigError: if no case came from a trace.
+        TrackingError: if MLflow cannot be reached, or has no such trace.
+    """
+    traces = {case.id: trace for case in result.cases if (trace := trace_of(case))}
+    if not traces:
+        remedy = "judge traces with dataset.path=mlflow-traces:EXPERIMENT, or name each case's trace_id"
+        raise ConfigError("no case came from a trace", where="--to mlflow-assessments", remedy=remedy)
+    uri, words = tracking_uri(config, folder), explanations(result.judgments)
+    known = {"evalkit.config_hash": str(result.manifest.get("config_hash")), "evalkit.use": result.decision.use}
+    added: dict[str, list[Assessment]] = {}
+    what = f"{without_password(uri)}: MLflow could not take the assessments"
+    with mlflow_errors(lambda cause: TrackingError(f"{what}: {cause}")):
+        open_client(uri)
+        from mlflow.entities import AssessmentSource, Feedback
+        from mlflow.tracing.client import TracingClient
+
+        client = TracingClient(uri)
+        for verdict in result.verdicts:
+            if (trace := traces.get(verdict.case_id)) is None:
+                continue
+            shared: dict[str, Any] = {
+                "source": AssessmentSource("LLM_JUDGE", verdict.judge or contents.judge(result)),
+                "metadata": {**known, RUN: str(result.manifest.get("run_id")), "evalkit.reason": verdict.reason},
+            }
+            value = verdict.winner or verdict.class_name if verdict.score is None else verdict.score
+            if verdict.reason == "abstained":
+                value = verdict.reason
+            said = words.get((verdict.case_id, verdict.unit), verdict.reason)
+            outcome = {"error": verdict.reason} if value is None else {"value": value}
+            values = [Feedback(name, score, **shared) for name, score in verdict.criteria.items()]
+            added.setdefault(trace, []).extend([Feedback("verdict", rationale=said, **outcome, **shared), *values])
+        for trace, assessments in added.items():
+            given = client.get_trace_info(f"tr-{trace}").assessments or ()
+            earlier = {one.name for one in given if (one.metadata or {}).get(RUN) == shared["metadata"][RUN]}
+            for one in assessments:
+                if one.name not in earlier:
+                    client.log_assessment(f"tr-{trace}", one)
+    return len(added), without_password(uri)

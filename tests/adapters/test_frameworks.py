@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,20 @@ LAYER = ("run", "--no-sync", "--offline", "--quiet", "--with-requirements", str(
 
 
 @pytest.fixture(scope="module")
-def python() -> str:
+def python() -> Iterator[str]:
     """Return the interpreter of our environment with the frameworks over it, if they are in uv's cache."""
     uv = os.environ.get("UV") or shutil.which("uv")
     if uv is None:
         pytest.skip("uv is not installed")
-    command = [uv, *LAYER, "python", "-c", "import sys; print(sys.executable)"]
-    done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip("not installed: uv run --with-requirements tests/adapters/requirements.txt true")
-    return done.stdout.strip()
+    # uv removes the layer when its command ends, which waits for the end of its input.
+    command = [uv, *LAYER, "python", "-c", "import sys; print(sys.executable, flush=True); sys.stdin.read()"]
+    with subprocess.Popen(command, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as layer:
+        assert layer.stdin
+        assert layer.stdout
+        if not (path := layer.stdout.readline().strip()):
+            pytest.skip("not installed: uv run --with-requirements tests/adapters/requirements.txt true")
+        yield path
+        layer.stdin.close()
 
 
 def used(python: str, name: str, judges: Judges, folder: Path) -> Any:

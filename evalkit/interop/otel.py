@@ -1,0 +1,119 @@
+"""Export verdicts and metrics as OpenTelemetry events, in OTLP's JSON; cases link to the traces they came from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final
+
+from evalkit.core.resources import own_version
+from evalkit.evaluators.answers import rationale
+from evalkit.results import RunResult
+from evalkit.types import Case, Judgment, Metric, Unit, Verdict
+
+EVENT: Final = "gen_ai.evaluation.result"
+"""The name of an event: open-telemetry/semantic-conventions-genai, model/gen-ai/events.yaml."""
+BATCH: Final = 1_000
+"""The most events in one line."""
+_INFO: Final = 9
+_TRACE: Final = re.compile(r"(?:tr-)?([0-9a-f]{32})(?: #\d+)?")
+
+
+def trace_of(case: Case) -> str | None:
+    """Return the trace that a case came from, in hexadecimal: its `trace_id`, or its id; `None` if unknown."""
+    found = _TRACE.fullmatch(str(case.metadata.get("trace_id", case.id)))
+    return found[1] if found else None
+
+
+def explanations(judgments: Iterable[Judgment]) -> dict[tuple[str, Unit], str]:
+    """Return the judge's words on each unit, from its first judgment that has any."""
+    found: dict[tuple[str, Unit], str] = {}
+    for one in judgments:
+        if (key := (one.case_id, one.unit)) not in found and (words := rationale(one.answer)):
+            found[key] = words
+    return found
+
+
+def otel_events(result: RunResult) -> Iterator[dict[str, Any]]:
+    """Yield `LogsData` of OTLP with events for each verdict, each of its criteria, and each metric with its interval.
+
+    A missing verdict has no score, and its reason as `error.type`. An event is part of the trace of its case if that is
+    known, and has the `response_id` in the case's metadata.
+    """
+    cases = {case.id: case for case in result.cases}
+    words = explanations(result.judgments)
+    ended = datetime.fromisoformat(result.manifest["ended"]) if result.manifest.get("ended") else None
+    time = {} if ended is None else {"timeUnixNano": str(int(ended.timestamp() * 1e6) * 1000)}
+    events = (
+        {**time, "severityNumber": _INFO, "eventName": EVENT, **event}
+        for event in (
+            *(event for verdict in result.verdicts for event in _of_verdict(verdict, cases[verdict.case_id], words)),
+            *(_of_metric(name, metric) for name, metric in result.metrics.items() if metric.value is not None),
+        )
+    )
+    resource = _attributes(
+        {
+            "service.name": "evalkit",
+            "service.version": own_version(),
+            "evalkit.judge": result.manifest.get("judge"),
+            "evalkit.mode": result.config.mode.name,
+            "evalkit.config_hash": result.manifest.get("config_hash"),
+            "evalkit.use": result.decision.use,
+        }
+    )
+    while batch := list(islice(events, BATCH)):
+        scope = {"scope": {"name": "evalkit", "version": own_version() or ""}, "logRecords": batch}
+        yield {"resourceLogs": [{"resource": resource, "scopeLogs": [scope]}]}
+
+
+def otel_lines(result: RunResult) -> bytes:
+    """Return the events as lines, each a `LogsData`."""
+    lines = (json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in otel_events(result))
+    return "".join(lines).encode("utf-8", "backslashreplace")
+
+
+def _of_verdict(verdict: Verdict, case: Case, words: Mapping[tuple[str, Unit], str]) -> Iterator[dict[str, Any]]:
+    value = verdict.margin if verdict.score is None else verdict.score
+    label = verdict.winner or verdict.class_name or (verdict.reason if verdict.reason == "abstained" else None)
+    ids, span = case.metadata.get("response_id"), str(case.metadata.get("span_id", ""))
+    trace = trace_of(case)
+    link = {} if trace is None else {"traceId": trace}
+    if trace is not None and re.fullmatch("[0-9a-f]{16}", span):
+        link["spanId"] = span
+    about = {
+        "gen_ai.response.id": ids[verdict.unit[0]] if isinstance(ids, list) and len(ids) > verdict.unit[0] else ids,
+        "evalkit.case.id": case.id,
+        "evalkit.responses": ",".join(map(str, verdict.unit)),
+        "evalkit.judge": verdict.judge or None,
+    }
+    main = {
+        "gen_ai.evaluation.score.value": value,
+        "gen_ai.evaluation.score.label": label,
+        "gen_ai.evaluation.explanation": words.get((verdict.case_id, verdict.unit)),
+        "error.type": verdict.reason if value is None and label is None else None,
+        "evalkit.reason": verdict.reason,
+    }
+    yield {**link, **_attributes({"gen_ai.evaluation.name": "verdict", **main, **about})}
+    for name, score in verdict.criteria.items():
+        scored = {"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": score}
+        yield {**link, **_attributes(scored | about)}
+
+
+def _of_metric(name: str, metric: Metric) -> dict[str, Any]:
+    ends = {
+        f"evalkit.{end}": getattr(metric, end) for end in ("low", "high", "worst_low", "worst_high", "n", "missing")
+    }
+    return _attributes({"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": metric.value, **ends})
+
+
+def _attributes(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"attributes": [{"key": key, "value": _value(one)} for key, one in values.items() if one is not None]}
+
+
+def _value(value: Any) -> dict[str, Any]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"intValue": str(value)}
+    return {"doubleValue": value} if isinstance(value, float) else {"stringValue": str(value)}
