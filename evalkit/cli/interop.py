@@ -252,8 +252,8 @@ def export(arguments: Namespace) -> int:
     if layout == ASSESSMENTS:
         from evalkit.tracking.traces import log_assessments
 
-        count, uri = log_assessments(result.config.tracking, result, folder=Path.cwd())
-        print(f"traces assessed in {uri}: {count}")
+        assessed, uri = log_assessments(result.config.tracking, result, folder=Path.cwd())
+        print(f"traces assessed in {uri}: {assessed}")
         return 0
     if layout == PARAPHRASES:
         from evalkit.audit.rewriting import review_table
