@@ -257,12 +257,14 @@ def _with_classes(config: RunConfig, classes: Classes, brought: ImportedJudgment
     cases = []
     for case in brought.cases:
         place = f"case '{case.id}'"
-        responses = tuple(replace(one, class_name=labels.class_of(one.class_name, place)) for one in case.responses)
+        named = ((one, labels.class_of(one.class_name, place)) for one in case.responses)
+        responses = tuple(one if name == one.class_name else replace(one, class_name=name) for one, name in named)
         people = {
             name: labels.annotations(given, place) if (given := annotation_classes(said)) else said
             for name, said in case.labels.items()
         }
-        cases.append(replace(case, responses=responses, labels=people))
+        same = responses == case.responses and people == case.labels
+        cases.append(case if same else replace(case, responses=responses, labels=people))
     return replace(brought, cases=tuple(cases), judgments=tuple(judgments))
 
 

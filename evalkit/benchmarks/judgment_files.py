@@ -230,6 +230,8 @@ def _message(part: Any) -> str:
 
 def number(value: Any) -> float | None:
     """Return a finite number; `None` for anything else. Booleans are 1 and 0."""
+    if value is None:
+        return None
     try:
         found = float(value) if isinstance(value, bool | int | float) else float(str(value))
     except (ValueError, OverflowError):

@@ -221,7 +221,8 @@ def decided(what: str, value: Any, margins: Mapping[str, float] = MARGINS) -> di
 
 def below(prefix: str, cells: Cells) -> dict[str, Any]:
     """Return the cells of a prefix, such as `score.style`, by the rest of their names."""
-    return {name.partition(".")[2]: cell for name, cell in cells.items() if name.startswith(f"{prefix}.")}
+    start = f"{prefix}."
+    return {name.removeprefix(start): cell for name, cell in cells.items() if name.startswith(start)}
 
 
 def _single(cells: Cells, unit: Unit, place: str, options: Options) -> Answer:

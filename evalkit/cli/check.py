@@ -204,7 +204,7 @@ def _check_run(folder: Path, overrides: Sequence[str], arguments: Namespace) -> 
 
 def _leaderboard(result: RunResult) -> Leaderboard | None:
     """Return the leaderboard of a run's judges, best first; `None` without labels or with one judge."""
-    from evalkit.scoring import verdicts_of
+    from evalkit.scoring import verdicts_by_judge
     from evalkit.scoring.leaderboard import Contender, rank
     from evalkit.scoring.stats.clusters import Clusters
     from evalkit.scoring.verdicts.panel import metric_part
@@ -213,14 +213,12 @@ def _leaderboard(result: RunResult) -> Leaderboard | None:
     if len(decisions) < 2:
         return None
     cluster = Clusters.of(config, result.cases).by_id(result.cases)
-    contenders = []
-    for member in config.judge.members:
-        judge, part = member.label, metric_part(member.label)
-        if part in decisions:
-            alone = config.model_copy(update={"judge": member})
-            verdicts = verdicts_of(alone, result.cases, [one for one in result.judgments if one.judge == judge])
-            metrics = metrics_of(result.metrics, part)
-            contenders.append(Contender(part, judge, "", metrics, verdicts, cluster, config.mode.name))
+    verdicts = verdicts_by_judge(config, result.cases, result.judgments)
+    contenders = [
+        Contender(part, judge, "", metrics_of(result.metrics, part), own, cluster, config.mode.name)
+        for judge, own in verdicts.items()
+        if (part := metric_part(judge)) in decisions
+    ]
     board = rank(contenders, config.scoring)
     return board if board.rows else None
 
@@ -268,14 +266,17 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import WIDTH, leaderboard_table, metric_table
     from evalkit.gating import GATE
-    from evalkit.report.findings import findings_of
+    from evalkit.report.findings import corrections, findings_of
 
     board = _leaderboard(result)
     decisions = _decisions(result, board)
     lines, folder = _lines(result, board), Path(result.folder or "")
     if any(decision.reason == "no_labels" for _, decision in decisions):
         lines += _unlabeled(result)
-    findings = findings_of(result)
+    findings = [str(one.text) for one in findings_of(result)]
+    parts = {row.name: row.job for row in board.rows} if board is not None else {}
+    by_judge = {name: corrections(metrics_of(result.metrics, part)) for name, part in parts.items()}
+    findings += [f"{name}: {one.text}" for name, own in by_judge.items() for one in own[: len(own) - (len(own) == 2)]]
     report, confidence = relative(folder / "report.html"), result.config.scoring.confidence
     if as_json:
         content = {
@@ -283,7 +284,7 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
             "conclusion": lines,
             "roles": [asdict(role) for role in roles],
             "metrics": {name: asdict(metric) for name, metric in result.metrics.items()},
-            "findings": [str(one.text) for one in findings],
+            "findings": findings,
             "notes": list(result.manifest.get("notes", ())),
             "gate": result.manifest.get(GATE),
             "paths": {"folder": str(folder), "report": str(report)},
@@ -294,8 +295,8 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
     if len(decisions) > 1:
         print("All judges together, as a panel that votes:")
-    for one in findings[1:]:
-        console.print(f"  • {one.text}", markup=False, highlight=False)
+    for text in findings[1:]:
+        console.print(f"  • {text}", markup=False, highlight=False)
     console.print("", metric_table(result.metrics, confidence), "")
     if board is not None:
         console.print(leaderboard_table(board, board.rows, max(WIDTH, terminal_width()))[0], "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
@@ -25,13 +26,25 @@ LabelMap = Mapping[str, "Winner | float | str"]
 Labeled = tuple["Winner | None", tuple[Response, ...]]
 
 _MOST_KNOWN = 1000
+_SHORT = 100
 _EXACT = 2**53  # up to here, each integer has its own float
 _WINNERS: dict[str, Winner] = {"a": "A", "b": "B", "tie": "TIE"}
 
 
 def normalize_label(value: Any) -> str:
     """Return the normalized text of a label: `1`, `"1"` and `1.0` are the same label."""
-    text = json.dumps(value) if isinstance(value, bool) else str(value).strip()
+    if type(value) is str and len(value) <= _SHORT:
+        return _normalized(value)
+    return _plain(json.dumps(value) if isinstance(value, bool) else str(value))
+
+
+@lru_cache(_MOST_KNOWN)
+def _normalized(value: str) -> str:
+    return _plain(value)
+
+
+def _plain(value: str) -> str:
+    text = value.strip()
     number = _number(text)
     return text if number is None else f"{number:.15g}"
 
@@ -67,6 +80,7 @@ class Labels:
         self._map = {normalize_label(key): value for key, value in label_map.items()}
         self._classes = classes
         self._known: dict[str, Winner | float | None] = {}
+        self._answers: dict[str, str] = {}
         self.winners: set[str] = set()
         """Spellings that are choices between two responses."""
 
@@ -105,6 +119,8 @@ class Labels:
         if value is None or value == "":
             return None
         assert self._classes is not None
+        if type(value) is str and value in self._answers:
+            return self._answers[value]
         text = normalize_label(value)
         text = normalize_label(self._map.get(text, text))
         found = self._classes.find(text)
@@ -113,6 +129,8 @@ class Labels:
             remedy = f"map it, for example {self._mapped(value, names[0])}" if self._can_map else "write one of them"
             what = f"label {_shown(value)} is not one of the classes {', '.join(names)}"
             raise DatasetError(what, where=place, remedy=remedy)
+        if type(value) is str:
+            self._answers[value] = found
         return found
 
     def response(self, response: Response, value: Any, place: str) -> Response:

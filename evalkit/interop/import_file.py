@@ -12,6 +12,7 @@ from hashlib import sha256
 from importlib import import_module
 from itertools import count
 from math import floor
+from operator import is_
 from pathlib import Path
 from pkgutil import iter_modules
 from shlex import quote
@@ -327,8 +328,9 @@ class _Question:
     answers: dict[str, Answer] = field(default_factory=dict)
 
     def add(self, record: Record) -> None:
+        same = bool(self.records) and self.records[-1].shown is record.shown
         self.records.append(record)
-        for answer in record.shown:
+        for answer in () if same else record.shown:
             before = self.answers.setdefault(answer.key, answer)
             if before == answer:
                 continue
@@ -372,7 +374,11 @@ def _with_unique_keys(records: Iterable[Record], tally: Counter[str]) -> Iterato
     A response without a text is the first response with its key.
     """
     texts: dict[tuple[str, str], dict[str, str]] = {}
+    last: tuple[str, tuple[Answer, ...]] = "", ()
     for record in records:
+        if record.shown is last[1] and record.question == last[0]:  # by another judge
+            yield record
+            continue
         keys: dict[str, str] = {}
         answers: list[Answer] = []
         for answer in record.shown:
@@ -386,7 +392,8 @@ def _with_unique_keys(records: Iterable[Record], tally: Counter[str]) -> Iterato
                 key = f"{key} again"
             keys.setdefault(answer.key, key)
             answers.append(answer if key == answer.key else replace(answer, key=key))
-        if tuple(answers) == record.shown:
+        if all(map(is_, answers, record.shown)):
+            last = record.question, record.shown
             yield record
             continue
         better = None if record.better is None else keys.get(record.better, record.better)
@@ -430,7 +437,8 @@ def _by_name(answer: Answer) -> tuple[str, str]:
 
 
 def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> Case:
-    records = question.records
+    # Records of several judges share what a row says of its case.
+    records = [*{(id(one.shown), id(one.metadata), id(one.labels)): one for one in question.records}.values()]
     keys = [answer.key for answer in order]
     gold = ((LABEL, record.better, record.shown) for record in records if record.better is not None)
     said = ((person, choice, record.shown) for record in records for person, choice in record.labels.items())
@@ -531,29 +539,25 @@ def _judgment(case: str, said: RecordedJudgment, shown: Unit, sample: int, sourc
     value = said.value
     if value is not None and shown != tuple(sorted(shown)):
         value = -value + 0.0
-    common: dict[str, Any] = {
-        "case_id": case,
-        "unit": tuple(sorted(shown)),
-        "shown": shown,
-        "sample": sample,
-        "judge": said.judge,
-        "completion": None if said.text is None else Completion(said.text, model=said.model or said.judge),
-        "items": said.items,
-    }
-    if not said.read:
-        kind = "content_filter" if said.status == "refused" else "no_answer"
-        error = said.error or "the file has no verdict"
-        return Judgment(**common, status=said.status, error=error, error_kind=kind)
+    read = said.read
     return Judgment(
-        **common,
-        status="ok",
-        value=value,
-        criteria=dict(said.scores),
+        case,
+        tuple(sorted(shown)),
+        shown,
+        sample,
+        said.judge,
+        "ok" if read else said.status,
+        value,
+        said.confidence if read else None,
+        {**said.scores},
+        said.answer if read else None,
+        f"import {source}" if read else None,
+        None if read else said.error or "the file has no verdict",
+        None if read else "content_filter" if said.status == "refused" else "no_answer",
+        completion=None if said.text is None else Completion(said.text, model=said.model or said.judge),
+        items=said.items,
         class_name=said.class_name,
-        confidence=said.confidence,
-        answer=said.answer,
-        read_by=f"import {source}",
-        weighted=said.weighted,
+        weighted=said.weighted if read else None,
     )
 
 

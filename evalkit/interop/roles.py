@@ -10,7 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
+from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
 from evalkit.benchmarks.judgment_files import number, text
@@ -51,6 +52,7 @@ _SIDES: Final = {
 _POLARITY: Final = {**dict.fromkeys(POSITIVE, "pass"), **dict.fromkeys(NEGATIVE, "fail")}
 _WINNERS: Final = {word: side for side, words in _SIDES.items() for word in words}
 _EDGE: Final = re.compile(r"^\W*([^\W_]+)\b|\b([^\W_]+)\W*$|\[\[(\w+)\]\]")
+_BRACKETS: Final = re.compile(r"\[\[\w+\]\]")
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("id", "uid", "key", "index", "idx", "case", "item", "编号", "样本", "序号", "题号"),
@@ -106,6 +108,8 @@ _STRENGTH: Final[Mapping[Rater, tuple[tuple[int, tuple[str, ...]], ...]]] = {
 _SUFFIX: Final = {"a": "a", "1": "a", "left": "a", "甲": "a", "b": "b", "2": "b", "right": "b", "乙": "b"}
 _MOST_CLASSES: Final = 12
 _LONGEST_WORD: Final = 40
+_SAMPLED: Final = 1000
+"""The number of distinct values from which the kind of a column is found."""
 _LONGEST_CELL: Final = 1_000_000
 _NEAR_EMPTY: Final = 0.1
 _FEW: Final = 20
@@ -156,7 +160,9 @@ class _Columns:
             )
             values = self._values[name] = Counter()
             for cell, count in texts.items():
-                if not _is_empty(cell):
+                if len(cell) > _LONGEST_WORD:
+                    values[cell] += count
+                elif not _is_empty(cell):
                     values[normalize_label(cell)] += count
         return self._values[name]
 
@@ -217,6 +223,8 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
     ]
     known = {one.column for one in roles}
     roles += [Role(name, "metadata", "kept for slices") for name in names if name not in known]
+    unused = (name for name in candidates if name not in names and name not in known)
+    roles += [Role(name, "unused", "a judge or an annotator? name it: --judge or --label") for name in unused]
     unit, convert = _kind(columns, [*judges, *labels], where, roles, choices)
     verdicts = {name: [convert(row.get(name)) for _, row in rows] for name in (*judges, *labels)}
     warnings += _warnings(rows, verdicts, judges, labels, roles, unit)
@@ -227,7 +235,9 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
 
 
 def _is_empty(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, str) and cell.strip().casefold() in NOTHING)
+    if isinstance(cell, str):
+        return (len(cell) <= _LONGEST_WORD or cell.isspace()) and cell.strip().casefold() in NOTHING
+    return cell is None
 
 
 def _words(name: str) -> list[str]:
@@ -260,18 +270,16 @@ def _fixed_roles(columns: _Columns, choices: Choices) -> list[Role]:
         words = _words(name)
         side = _SUFFIX.get(words[-1][-1:] if words and not words[-1].isascii() else words[-1]) if words else None
         for role in ("response", "model"):
-            if (
-                side
-                and name not in taken
-                and _matches(name, _NAMES[role])
-                and not _is_verdict(columns, name, classes=False)
-            ):
+            if side and name not in taken and _matches(name, _NAMES[role]) and not _has_words(columns, name):
                 add(name, f"{role}_{side}", "name")
     if not {"response_a", "response_b"} <= filled:
         for one in [one for one in roles if one.why == "name" and one.role.startswith("response_")]:
             roles.remove(one)
             taken.discard(one.column)
             filled.discard(one.role)
+    # An answer may begin with a verdict word, unless it is the only column with verdicts.
+    judged = any(_evidence(name, "judge") and _is_verdict(columns, name) for name in columns.names)
+    is_verdict = _has_words if judged else partial(_is_verdict, classes=False)
     for role in ("id", "prompt", "order", "sample", "text", "reference", "response", "model"):
         for name in columns.names:
             if name in taken or not _matches(name, _NAMES[role]):
@@ -282,12 +290,17 @@ def _fixed_roles(columns: _Columns, choices: Choices) -> list[Role]:
             plain = role in ("text", "model") and not _is_verdict(columns, name, classes=role != "model")
             if role != "order" and rated and not plain:
                 continue
-            if role in ("prompt", "response", "text", "reference", "model") and _is_verdict(
-                columns, name, classes=False
-            ):
+            if role in ("prompt", "response", "text", "reference", "model") and is_verdict(columns, name):
                 continue
             add(name, role, "name")
     return roles
+
+
+def _has_words(columns: _Columns, name: str) -> bool:
+    """Return whether most cells of a column are a number or a verdict word and nothing else."""
+    values, known = columns.values(name), _POLARITY | _WINNERS
+    words = sum(count for value, count in values.items() if number(value) is not None or value.casefold() in known)
+    return words >= 0.8 * values.total()
 
 
 def word_of(value: str, known: Mapping[str, str]) -> str | None:
@@ -295,6 +308,8 @@ def word_of(value: str, known: Mapping[str, str]) -> str | None:
     folded = value.strip().casefold()
     if folded in known:
         return known[folded]
+    if len(folded) > 4 * _LONGEST_WORD:
+        folded = " ".join((folded[: 2 * _LONGEST_WORD], *_BRACKETS.findall(folded), folded[-2 * _LONGEST_WORD :]))
     meanings = {known[word] for found in _EDGE.findall(folded) for word in found if word in known and len(folded) > 2}
     if folded.startswith("a ") and "[[" not in folded:
         meanings.discard("A")
@@ -313,8 +328,8 @@ def _is_verdict(columns: _Columns, name: str, *, classes: bool = True) -> bool:
             and len(columns.rows) > _MOST_CLASSES
         )
         return not ids
-    known = _POLARITY | _WINNERS
-    if sum(count for value, count in values.items() if word_of(value, known)) >= 0.8 * values.total():
+    known, some = _POLARITY | _WINNERS, list(islice(values.items(), _SAMPLED))
+    if sum(count for value, count in some if word_of(value, known)) >= 0.8 * sum(count for _, count in some):
         return True
     few = len(values) <= min(_MOST_CLASSES, max(2, len(columns.rows) // 2)) and max(map(len, values)) <= _LONGEST_WORD
     return classes and few and any(_evidence(name, rater) for rater in ("judge", "label"))
@@ -323,9 +338,10 @@ def _is_verdict(columns: _Columns, name: str, *, classes: bool = True) -> bool:
 def _rater_column(columns: _Columns) -> str | None:
     """Return the column of a long table that names who gave the verdict."""
     for name in columns.names:
-        values = columns.values(name)
-        words = all(number(value) is None and not word_of(value, _POLARITY | _WINNERS) for value in values)
-        if _matches(name, _NAMES["rater"]) and words and 2 <= len(values) <= len(columns.rows) // 2:
+        values = columns.values(name) if _matches(name, _NAMES["rater"]) else {}
+        if not 2 <= len(values) <= len(columns.rows) // 2:
+            continue
+        if all(number(value) is None and not word_of(value, _POLARITY | _WINNERS) for value in values):
             return name
     return None
 
@@ -502,16 +518,17 @@ def _warnings(
 ) -> Iterator[str]:
     for label in labels:
         for judge in judges:
-            if verdicts[judge] == verdicts[label]:
+            both = [pair for pair in zip(verdicts[judge], verdicts[label], strict=True) if None not in pair]
+            if len(both) > 1 and all(given == right for given, right in both):
                 yield f"columns '{judge}' and '{label}' are identical: the labels may be copies of the judge's verdicts"
         counts = Counter(value for value in verdicts[label] if value is not None)
         for value, count in sorted(counts.items(), key=str) if unit != "response" else ():
             if count < _FEW:
                 yield f"'{label}' has only {count} labels '{value}'; below {_FEW}, rates of a class are uncertain"
         keys = [one.column for one in roles if one.role in ("id", "response", "response_a", "response_b", "model")]
-        given: dict[tuple[str, ...], set[Any]] = {}
+        has_id, given = any(one.role == "id" for one in roles), dict[tuple[str, ...], set[Any]]()
         for (_, row), value in zip(rows, verdicts[label], strict=True):
-            if value is not None and "id" in {one.role for one in roles}:
+            if value is not None and has_id:
                 given.setdefault(tuple(str(row.get(key)) for key in keys), set()).add(value)
         if conflicts := sum(len(values) > 1 for values in given.values()):
             yield f"cases with two different labels in '{label}': {conflicts}"

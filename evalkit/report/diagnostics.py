@@ -17,8 +17,8 @@ from evalkit.types import Metric
 
 
 def bias_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
-    """Yield the findings on length at equal label, order beyond noise, the own model family, and annotators."""
-    for find in (_length_at_label, _order, _identical, _own_family, _people):
+    """Yield the findings on length at equal label, order beyond noise, repeats, the own family, and annotators."""
+    for find in (_length_at_label, _order, _repeats, _identical, _own_family, _people, _alt_test):
         yield from find(metrics)
 
 
@@ -70,6 +70,16 @@ def _identical(metrics: Metrics) -> Iterator[Finding]:
         yield finding(rate.name, "bad", text)
 
 
+def _repeats(metrics: Metrics) -> Iterator[Finding]:
+    if (rate := known(metrics, "samples/flip_rate")) is not None:
+        text = ngettext(
+            "Two answers to one question differ in {rate} of cases ({n:,} repeated question).",
+            "Two answers to one question differ in {rate} of cases ({n:,} repeated questions).",
+            rate.n,
+        )
+        yield finding(rate.name, "info", text.fill(rate=percent(rate)))
+
+
 def _own_family(metrics: Metrics) -> Iterator[Finding]:
     preference = known(metrics, "self/preference")
     if preference is None or (where := side(preference, 0.0)) == "unknown":
@@ -111,6 +121,12 @@ def _people(metrics: Metrics) -> Iterator[Finding]:
         gap=interval(gap),
     )
     yield finding(gap.name, tone, text)
+
+
+def _alt_test(metrics: Metrics) -> Iterator[Finding]:
+    if (test := known(metrics, "human/alt_test")) is not None:
+        text = gettext("By the alternative annotator test, the judge could replace {passed} of {n:,} annotators.")
+        yield finding(test.name, "info", text.fill(passed=round((test.value or 0.0) * test.n), n=test.n))
 
 
 RATES = {

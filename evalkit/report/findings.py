@@ -98,10 +98,14 @@ def findings(
     first = ["tie_rate"] if many else []
     first += ["missing/"] if lost >= MANY_MISSING else []
     found.sort(key=lambda one: not one.metric.startswith(tuple(first)) if first else False)
-    corrections = class_corrections(metrics) if classes else correction_findings(metrics)
+    return [*found, *ranking_findings(metrics, (details or {}).get("ranking") or {}), *corrections(metrics)]
+
+
+def corrections(metrics: Metrics) -> list[Finding]:
+    """Return the findings on rates of a run, or of one of its judges, that are corrected by labels."""
     if known(metrics, "labels/picked") is not None:  # labels of picked cases cannot correct a rate over all cases
-        corrections = iter(())
-    return [*found, *ranking_findings(metrics, (details or {}).get("ranking") or {}), *corrections]
+        return []
+    return [*(class_corrections if has_classes(metrics) else correction_findings)(metrics)]
 
 
 def _lead(metric: Metric) -> str:

@@ -14,6 +14,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from itertools import chain, islice
 from math import isfinite
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, cast, get_args, get_type_hints
 
@@ -38,9 +39,21 @@ def _names(cls: Any) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls))
 
 
+@cache
+def _reader(cls: Any) -> Callable[[Any], Any] | None:
+    """Return how to read the fields of a dataclass as a dict; `None` for another type."""
+    if not is_dataclass(cls):
+        return None
+    names = _names(cast(Any, cls))
+    if len(names) < 2:
+        return lambda value: {name: getattr(value, name) for name in names}
+    read = attrgetter(*names)
+    return lambda value: dict(zip(names, read(value), strict=True))
+
+
 def _open(value: Any) -> Any:
-    if is_dataclass(value):
-        return {name: getattr(value, name) for name in _names(cast(Any, type(value)))}
+    if (read := _reader(cast(Any, type(value)))) is not None:
+        return read(value)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, set | frozenset):

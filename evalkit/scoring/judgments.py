@@ -426,9 +426,8 @@ class _ColumnBuilder:
             raise ConfigError("it was not judged by class, and the rubric has classes", where=where, remedy=remedy)
         self._choice.append(self._class_codes[name])
         stated = judgment.weighted.classes if judgment.weighted is not None else {}
-        chances = [stated.get(one, 0.0 if stated else np.nan) for one in classes.names]
-        total = sum(chances)
-        self._chances.extend(chance / total if total else np.nan for chance in chances)
+        total = sum(stated.get(one, 0.0) for one in classes.names)
+        self._chances.extend(stated.get(one, 0.0) / total if total else np.nan for one in classes.names)
 
     def columns(self) -> JudgmentColumns:
         """Return the sorted columns, and free the arrays they are made from."""

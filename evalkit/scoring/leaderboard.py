@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, product
+from itertools import combinations
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from evalkit.scoring.stats import paired as tests
 from evalkit.scoring.stats.arrays import round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, metric_of_draws, resample
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.verdicts.objects import Verdicts, field_values
 from evalkit.types import Metric, Verdict
 
 ACCURACY, SPEARMAN, CONSISTENCY = "agreement/accuracy", "agreement/spearman", "position/consistency"
@@ -468,11 +469,15 @@ class _Coefficients:
         statistic: Callable[[Contender, Mapping[str, int]], Statistic],
         scoring: ScoringConfig,
     ) -> None:
-        group = [replace(one, verdicts=list(one.verdicts)) for one in group]  # objects made when they are accessed
-        numbers, clusters = tests.number_cases((v.case_id for one in group for v in one.verdicts), _clusters(group))
+        group = [
+            one if isinstance(one.verdicts, Verdicts) else replace(one, verdicts=list(one.verdicts)) for one in group
+        ]
+        names = (case for one in group for (case,) in field_values(one.verdicts, "case_id"))
+        numbers, clusters = tests.number_cases(names, _clusters(group))
         self._scoring, self._clusters = scoring, clusters.count
         self._values = {one.job: _value(one, by) or 0.0 for one in group}
-        self._draws = {one.job: resample([statistic(one, numbers)], scoring, clusters)[0] for one in group}
+        draws = resample([statistic(one, numbers) for one in group], scoring, clusters)
+        self._draws = {one.job: row for one, row in zip(group, draws, strict=True)}
 
     def test(self, one: str, two: str) -> tuple[float | None, str]:
         """Return the bootstrap's test."""
@@ -487,23 +492,23 @@ class _Coefficients:
 
 
 def _spearman(one: Contender, numbers: Mapping[str, int]) -> Statistic:
-    graded = [v for v in one.verdicts if len(v.unit) == 1 and v.score is not None and isinstance(v.label, float | int)]
-    return spearman_statistic(
-        np.array([numbers[v.case_id] for v in graded], dtype=np.int64),
-        np.array([v.score for v in graded], dtype=np.float64),
-        np.array([v.label for v in graded], dtype=np.float64),
-        len(numbers),
-    )
+    graded = [
+        (numbers[case], score, label)
+        for case, unit, score, label in field_values(one.verdicts, "case_id", "unit", "score", "label")
+        if len(unit) == 1 and score is not None and isinstance(label, float | int)
+    ]
+    columns = np.array(graded, dtype=np.float64).reshape(-1, 3).T
+    return spearman_statistic(columns[0].astype(np.int64), columns[1], columns[2], len(numbers))
 
 
 def _kappa(one: Contender, numbers: Mapping[str, int]) -> Statistic:
     labeled = [
-        (v.case_id, v.label, v.class_name)
-        for v in one.verdicts
-        if v.class_name is not None and isinstance(v.label, str)
+        (numbers[case], label, given)
+        for case, label, given in field_values(one.verdicts, "case_id", "label", "class_name")
+        if given is not None and isinstance(label, str)
     ]
     names = {name: code for code, name in enumerate(sorted({name for _, *both in labeled for name in both}))}
-    tally = Tally(np.array([numbers[case] for case, *_ in labeled], dtype=np.int64), len(numbers))
-    codes = np.array([[names[label], names[given]] for _, label, given in labeled])
-    cells = [tally((codes == cell).all(axis=1)) for cell in product(range(len(names)), repeat=2)]
+    tally = Tally(np.array([case for case, *_ in labeled], dtype=np.int64), len(numbers))
+    cell = np.array([names[label] * len(names) + names[given] for _, label, given in labeled], dtype=np.int64)
+    cells = [tally(cell == number) for number in range(len(names) ** 2)]
     return Statistic(KAPPA, np.stack(cells, axis=1), confusion.kappa, len(labeled))

@@ -25,6 +25,7 @@ from evalkit.scoring.metrics.classes import (
     class_statistics,
     split_class_rate,
 )
+from evalkit.scoring.metrics.corrections import RANDOM, class_corrections, mean_corrections
 from evalkit.scoring.metrics.rates import (
     FrontierPoint,
     cost_statistics,
@@ -135,16 +136,32 @@ def verdicts_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Ju
     Raises:
         ConfigError: as `score_run`.
     """
+    return _verdicts(config, cases, judgments)[0]
+
+
+def verdicts_by_judge(
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]
+) -> dict[str, Sequence[Verdict]]:
+    """Return the verdicts of each judge of a panel by name; see `verdicts_of`."""
+    return _verdicts(config, cases, judgments)[1]
+
+
+def _verdicts(
+    config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]
+) -> tuple[Sequence[Verdict], dict[str, Sequence[Verdict]]]:
+    items: Sequence[tuple[ItemVerdict, ...]] = ()
     if config.mode.name == CHECKLIST:
-        items, each = read_items(cases, judgments, config.scoring.checklist)
-        plain = _without_samples(config)
-        return _resolve_units(
-            plain, cases, read_judgments(cases, scored_judgments(cases, each), [*config.weights()]), items.verdicts
-        ).objects
-    if (classes := config.rubric.named_classes) is not None:
-        read = use_expectations(config, read_judgments(cases, judgments, [*config.weights()], classes))
-        return class_verdict_objects(cases, class_verdicts(config, cases, read, _panel(config, read))[0])
-    return _resolve_units(config, cases, read_judgments(cases, judgments, [*config.weights()])).objects
+        read_checklists, each = read_items(cases, [*judgments], config.scoring.checklist)
+        config, judgments, items = _without_samples(config), scored_judgments(cases, each), read_checklists.verdicts
+    classes = config.rubric.named_classes
+    columns = read_judgments(cases, judgments, [*config.weights()], classes)
+    if classes is not None:
+        read = use_expectations(config, columns)
+        verdicts, chosen = class_verdicts(config, cases, read, _panel(config, read))
+        by_class = {name: class_verdict_objects(cases, one) for name, one in chosen.items()}
+        return class_verdict_objects(cases, verdicts), {**by_class}
+    resolved, how = _resolve_units(config, cases, columns, items), config.scoring.combine
+    return resolved.objects, {name: verdict_objects(cases, one, {}, how) for name, one in resolved.each.items()}
 
 
 def _without_samples(config: RunConfig) -> RunConfig:
@@ -240,7 +257,8 @@ def _score_units(
         *cost_statistics(judgments, len(cases)),
     ]
     for name, one in resolved.each.items():
-        found += prefix_judge(name, statistics(config, cases, one, resolved.by_judge[name]))
+        fixed = mean_corrections(config, one, len(cases), clusters, given_weights(cases))[0]
+        found += prefix_judge(name, [*statistics(config, cases, one, resolved.by_judge[name]), *_if_unlabeled(fixed)])
     winners = None if resolved.panel is None else winners_at(resolved.panel, config, judges)
     margins = None if winners is None else np.concatenate([one.margin for one in judges])
     points = frontier(verdicts, config.tie.min_confidence, winners, margins)
@@ -287,8 +305,14 @@ def _score_classes(
         own = [*class_statistics(one), *class_decision_statistics(one), *missing_statistics(asked, len(cases))]
         if repeated:
             own += [*class_sample_statistics(one, asked), split_class_rate(one)]
+        own += _if_unlabeled(class_corrections(one, config.scoring.confidence, clusters, given_weights(cases))[0])
         found += prefix_judge(name, own)
     return ScoredRun(class_verdict_objects(cases, verdicts), found, (), details, clusters)
+
+
+def _if_unlabeled(found: Sequence[Statistic]) -> Sequence[Statistic]:
+    """Return a judge's rates corrected by labels if some answers have a label and others have none."""
+    return found if any(one.note and RANDOM in one.note for one in found) else ()
 
 
 def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], clusters: Clusters) -> dict[str, Metric]:

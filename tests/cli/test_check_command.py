@@ -37,6 +37,25 @@ def _long(raters: tuple[str, str], names: tuple[str, str, str], words: Sequence[
     return [{case: i, rater: name, value: word} for i, pair in both for name, word in zip(raters, pair, strict=True)]
 
 
+def _pairs(label: str, judge: str, words: Sequence[str], *order: str, **more: Any) -> list[dict[str, Any]]:
+    """Return a table of pairs; with names of an `order` column and its values, each pair has a row for each order."""
+    rows = []
+    for index, (one, other) in enumerate(_verdicts(words, 0.2)[: ROWS // max(1, len(order) - 1)]):
+        row = {"id": index, "prompt": f"q {index}", "answer_a": f"Yes, {index}", "answer_b": f"No, {index}", **more}
+        rows += [{**row, **shown, label: one, judge: other} for shown in [{order[0]: o} for o in order[1:]] or [{}]]
+    return rows
+
+
+def _repeated(label: str, judge: str, case: str, repeat: str) -> list[dict[str, Any]]:
+    pairs = _verdicts((1, 2, 3, 4), 0.3)[: ROWS // 3]
+    return [{case: i, repeat: k, judge: b, label: a} for i, (a, b) in enumerate(pairs) for k in range(3)]
+
+
+REASONED = (
+    "A misses the point. Final verdict: [[B]]",
+    "Both are fine, but A is shorter. [[A]]",
+    "They are equal: [[C]]",
+)
 TABLES: dict[str, tuple[list[dict[str, Any]], set[str], set[str]]] = {
     name: (rows, {judge}, {label})
     for name, rows, judge, label in (
@@ -63,6 +82,12 @@ TABLES: dict[str, tuple[list[dict[str, Any]], set[str], set[str]]] = {
         ("long_scores", _long(("expert", "judge"), ("id", "annotator", "rating"), (1, 2, 3)), "judge", "expert"),
         ("long_chinese", _long(("人工", "qwen"), ("编号", "评审", "判定"), ("合格", "不合格")), "qwen", "人工"),
         ("majority", _wide("majority", "auto", ("left", "right"), id="c"), "auto", "majority"),
+        ("both_orders", _pairs("human", "gpt", ("A", "B"), "position", "ab", "ba"), "gpt", "human"),
+        ("chinese_orders", _pairs("人工", "裁判", ("甲", "乙", "平局"), "顺序", "ab", "ba"), "裁判", "人工"),
+        ("systems", _pairs("gold", "judge", ("m1", "m2", "tie"), model_a="m1", model_b="m2"), "judge", "gold"),
+        ("reasoned", _pairs("label", "gpt4_output", REASONED), "gpt4_output", "label"),
+        ("repeats", _repeated("human_score", "llm_score", "item", "trial"), "llm_score", "human_score"),
+        ("chinese_repeats", _repeated("专家评分", "模型评分", "题号", "轮次"), "模型评分", "专家评分"),
         ("crowd", _wide("crowd_label", "llama_label", ("pass", "fail"), key="c"), "llama_label", "crowd_label"),
     )
 } | {
@@ -71,6 +96,22 @@ TABLES: dict[str, tuple[list[dict[str, Any]], set[str], set[str]]] = {
         {"gpt", "claude"},
         {"human"},
     ),
+    "people": (
+        [{**row, "annotator 2": row["annotator 1"]} for row in _wide("annotator 1", "判定", ("好", "差"), id="c")],
+        {"判定"},
+        {"annotator 1", "annotator 2"},
+    ),
+}
+OTHER_ROLES = {
+    "both_orders": {"order": "position", "response_a": "answer_a", "response_b": "answer_b", "prompt": "prompt"},
+    "chinese_orders": {"order": "顺序", "response_a": "answer_a", "response_b": "answer_b"},
+    "systems": {"model_a": "model_a", "model_b": "model_b"},
+    "repeats": {"id": "item", "sample": "trial"},
+    "chinese_repeats": {"id": "题号", "sample": "轮次"},
+    "chinese": {"id": "编号", "prompt": "问题", "response": "回答"},
+    "yes_no": {"prompt": "question", "response": "answer"},
+    "reasons": {"text": "reason"},
+    "long": {"id": "item", "rater": "rater", "value": "value"},
 }
 
 
@@ -87,6 +128,7 @@ def test_roles_of_small_tables_need_no_option(name: str) -> None:
     rows, judges, labels = TABLES[name]
     table = _table(rows)
     assert (_raters(table, "judge"), _raters(table, "label")) == (judges, labels)
+    assert OTHER_ROLES.get(name, {}).items() <= {one.role: one.column for one in table.roles}.items()
     assert len(table.parsed.records) == ROWS * len(judges)
     assert all(record.said.read for record in table.parsed.records)
 

@@ -316,3 +316,23 @@ def test_an_error_of_probabilities_is_at_most_one(configure, make_case, passes):
     judgments = [one for k in range(3) for one in passes(str(k), 1.0, 1.0, confidence=(0.05, 0.05))]
     metric = score_run(configure(), cases, judgments).metrics["calibration/ece"]
     assert metric.high == 1
+
+
+def test_clusters_of_a_few_kinds_are_resampled_by_kind_as_one_by_one(monkeypatch):
+    generator = np.random.default_rng(2)
+    among, hit, more = (generator.random(800) < share for share in (0.8, 0.3, 0.5))
+    settings, each = ScoringConfig(bootstrap=4000), Clusters.by_key([*range(1, 401)] * 2, "pairs")
+    statistics = [Tally.each(800).rate("x", hit, among), Tally.each(800).mean("y", more, among)]
+    one_by_one = bootstrap.resample(statistics, settings, each)
+    monkeypatch.setattr(bootstrap, "MANY", 50)
+    monkeypatch.setattr(Clusters, "draw", None)  # so that it cannot be what is called
+    by_kind = bootstrap.resample(statistics, settings, each)
+    assert by_kind.mean(axis=1) == pytest.approx(one_by_one.mean(axis=1), abs=2e-3)
+    assert np.cov(by_kind) == pytest.approx(np.cov(one_by_one), rel=0.1, abs=2e-5)
+
+
+@pytest.mark.parametrize(("low", "high", "error"), [(1, 1000, 1e-13), (1001, 10**6, 2e-8)])
+def test_the_share_below_a_t_equals_scipy(low, high, error):
+    for degrees in {*np.geomspace(low, high, 12).astype(int).tolist(), low, high}:
+        for t in np.linspace(-6, 6, 25).tolist():
+            assert bootstrap.student_share(t, degrees) == pytest.approx(stats.t.cdf(t, degrees), abs=error)

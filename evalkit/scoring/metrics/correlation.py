@@ -177,6 +177,8 @@ EXACT_ROWS = 4000
 ANCHORS = 2000
 """The number of responses that each response is compared with beyond that."""
 NEGLIGIBLE = 1e-12
+_MOST_CELLS = 128
+"""Up to this number of combinations of a score and a grade, ranks are computed from their counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +339,14 @@ def pearson_r(totals: Floats) -> Floats:
 def _spearman(graded: _GradedScores) -> Statistic:
     """Return Pearson's r of mid-ranks, recomputed in every resample (Spearman 1904, Am. J. Psychol. 15, 72-101)."""
     levels = [np.unique(values, return_inverse=True)[1] for values in (graded.x, graded.y)]
+    width = int(levels[1].max(initial=0)) + 1
+    cells, cell = np.unique(levels[0] * width + levels[1], return_inverse=True)
+    if 0 < len(cells) <= min(_MOST_CELLS, len(cell) // 4):
+        columns = Tally(graded.case, graded.cases).columns(*(cell == number for number in range(len(cells))))
+        of_cells = [cells // width, cells % width]
+        return graded.statistic(
+            "spearman", columns, lambda totals: np.array([_rank_correlation(row, of_cells) for row in totals])
+        )
 
     def rho(weights: Floats) -> Floats:
         return np.array([_rank_correlation(row[graded.case], levels) for row in weights])

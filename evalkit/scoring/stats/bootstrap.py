@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import blake2b
-from math import cos, isnan, pi, sin, sqrt, tan
+from math import atan, copysign, cos, isnan, log1p, pi, sin, sqrt, tan
 from statistics import NormalDist
 from typing import Any, TypeAlias
 
@@ -36,6 +36,8 @@ from evalkit.scoring.stats.bounded_intervals import (
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
 
+MANY = 2**12
+"""From this number of clusters, those of a few kinds are resampled by kind."""
 FLOATS = 2**20
 """At most this many numbers are converted to floats at a time."""
 
@@ -339,15 +341,15 @@ def measure(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: C
     the share of clusters that could differ (`unlike_share`, `Statistic.bounds`); for a proportion of 0 or 1 it is the
     exact binomial interval over clusters.
     """
-    return measure_with_draws(statistics, scoring, clusters)[0]
+    return measure_with_draws(statistics, scoring, clusters, paired=False)[0]
 
 
 def measure_with_draws(
-    statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters
+    statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters, *, paired: bool = True
 ) -> tuple[dict[str, Metric], Floats]:
     """Return the metrics as `measure` does, and the value of each statistic (rows) in each resample (columns)."""
     parts = [part for statistic in statistics for part in statistic.parts()]
-    rows = resample([*statistics, *parts], scoring, clusters)
+    rows = resample([*statistics, *parts], scoring, clusters, paired=paired)
     draws, rest, found = rows[: len(statistics)], rows[len(statistics) :], {}
     for statistic, values in zip(statistics, draws, strict=True):
         value = statistic.estimate(clusters)
@@ -414,21 +416,54 @@ def _pseudo_interval(
     return float(low), float(high)
 
 
-def resample(statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters) -> Floats:
-    """Return the value of each statistic (rows) in each of `scoring.bootstrap` resamples of the clusters (columns)."""
+def resample(
+    statistics: Sequence[Statistic], scoring: ScoringConfig, clusters: Clusters, *, paired: bool = False
+) -> Floats:
+    """Return the value of each statistic (rows) in each of `scoring.bootstrap` resamples of the clusters (columns).
+
+    Many clusters of a few kinds are resampled by kind: how often each kind is sampled is multinomial.
+
+    Args:
+        statistics: the statistics.
+        scoring: the number of resamples and their seed.
+        clusters: the clusters.
+        paired: whether other calls must sample the same clusters.
+    """
     out = np.full((len(statistics), scoring.bootstrap), np.nan)
     if not clusters.cases:
         return out
     distinct, indices = _distinct_columns({id(statistic.table): statistic.table for statistic in statistics})
     summed = distinct if clusters.number is None else [clusters.sums(column) for column in distinct]
     some_weighted = any(statistic.weighted for statistic in statistics)
-    for rows, weights in clusters.draw(scoring.bootstrap, scoring.seed):
+    kinds = None if paired or some_weighted or clusters.count < MANY else _kinds(summed)
+    if kinds is None:
+        draws = clusters.draw(scoring.bootstrap, scoring.seed)
+    else:
+        first, counts = kinds
+        summed = [column[first] for column in summed]
+        generator, shares = np.random.default_rng(scoring.seed), counts / clusters.count
+        sampled = generator.multinomial(clusters.count, shares, size=scoring.bootstrap)
+        draws = iter([(slice(None), sampled.astype(np.float64))])
+    for rows, weights in draws:
         sums = totals_of(summed, weights)
         totals = {name: sums[:, columns] for name, columns in indices.items()}
         by_case = clusters.to_cases(weights) if some_weighted else weights
         for row, statistic in enumerate(statistics):
             out[row, rows] = statistic.value(by_case if statistic.weighted else totals[id(statistic.table)])
     return out
+
+
+def _kinds(columns: Sequence[NDArray[Any]]) -> tuple[Ints, Ints] | None:
+    """Return the first cluster of each kind and their counts; `None` if most kinds have few clusters.
+
+    Clusters of a kind are equal in all columns. Their fingerprints are equal, and else almost surely differ.
+    """
+    factors = np.random.default_rng(0).random(len(columns))
+    fingerprints = np.zeros(len(columns[0]) if columns else 0)
+    for column, factor in zip(columns, factors, strict=True):
+        fingerprints += factor * column
+    _, first, counts = np.unique(fingerprints, return_index=True, return_counts=True)
+    return (first, counts) if 0 < len(first) <= len(fingerprints) // 16 else None
 
 
 def _distinct_columns(tables: Mapping[int, Table]) -> tuple[list[NDArray[Any]], dict[int, list[int]]]:
@@ -561,18 +596,38 @@ def student_quantile(p: float, degrees: int) -> float:
         z = NormalDist().inv_cdf(p)
         terms = [float(np.polyval(one, z * z)) / divisor for one, divisor in _CORNISH_FISHER]
         return z * (1 + sum(term / float(degrees) ** power for power, term in enumerate(terms, 1)))
+    inside = _student_inside(degrees)
+    low, high = -pi / 2, pi / 2
+    for _ in range(80):  # bisection to the last bit
+        angle = (low + high) / 2
+        low, high = (angle, high) if (1 + inside(angle)) / 2 < p else (low, angle)
+    return sqrt(degrees) * tan((low + high) / 2)
+
+
+def student_share(t: float, degrees: int) -> float:
+    """Return the share of Student's t below `t`, as `student_quantile`.
+
+    Above 1000 degrees it is Wallace's (1959, Ann. Math. Statist. 30, 1124-1130), with an error of about 1e-8.
+    """
+    if degrees > 1000:
+        z = (8 * degrees + 1) / (8 * degrees + 3) * sqrt(degrees * log1p(t * t / degrees))
+        return NormalDist().cdf(copysign(z, t))
+    return (1 + _student_inside(degrees)(atan(t / sqrt(degrees)))) / 2
+
+
+def _student_inside(degrees: int) -> Callable[[float], float]:
+    """Return the function from an angle to the share of |t| below sqrt(degrees) tan(angle), with the angle's sign."""
     odd = degrees % 2
     k = np.arange(1, (degrees - odd) // 2)
     ratios = 2 * k / (2 * k + 1) if odd else (2 * k - 1) / (2 * k)
     factors = np.cumprod([1.0, *ratios]) if degrees > 1 else np.zeros(0)
     powers = 2 * np.arange(len(factors)) + odd
-    low, high = -pi / 2, pi / 2
-    for _ in range(80):  # bisection to the last bit
-        angle = (low + high) / 2
+
+    def inside(angle: float) -> float:
         sides = sin(angle) * float(factors @ cos(angle) ** powers)
-        inside = 2 / pi * (angle + sides) if odd else sides
-        low, high = (angle, high) if (1 + inside) / 2 < p else (low, angle)
-    return sqrt(degrees) * tan((low + high) / 2)
+        return 2 / pi * (angle + sides) if odd else sides
+
+    return inside
 
 
 def exact_interval(p: float, n: int, confidence: float) -> tuple[float, float]:

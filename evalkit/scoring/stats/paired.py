@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, student_share
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Unit, Verdict
 
@@ -224,8 +224,6 @@ def by_resampling(draws: Floats, clusters: int) -> tuple[float | None, str]:
         draws: (resamples,) the resampled differences.
         clusters: the number of clusters.
     """
-    from scipy.special import ndtri, stdtr
-
     finite = draws[np.isfinite(draws)]
     if not len(finite) or not finite.any():
         return None, "the runs do not differ in any resample"
@@ -233,7 +231,7 @@ def by_resampling(draws: Floats, clusters: int) -> tuple[float | None, str]:
         return None, "all cases are in one cluster: no resample differs"
     below, above = int((finite <= 0).sum()), int((finite >= 0).sum())
     share = min(0.5, (min(below, above) + 1) / (len(finite) + 1))
-    share = float(stdtr(clusters - 1, ndtri(share) * sqrt((clusters - 1) / clusters)))
+    share = student_share(NormalDist().inv_cdf(share) * sqrt((clusters - 1) / clusters), clusters - 1)
     return min(1.0, 2 * share), "paired bootstrap"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -47,6 +47,18 @@ class Verdicts(LazySequence[Verdict]):
     def __len__(self) -> int:
         return len(self._order)
 
+    def values(self, name: str) -> list[Any]:
+        """Return a field of each verdict, `None` where its units do not have it, without making the verdicts."""
+        found: list[Any] = []
+        for table in self._tables:
+            if name == "case_id":
+                found += [self._ids[case] for case in table.case]
+            elif name == "unit":
+                found += zip(*(index.tolist() for index in table.unit), strict=True)
+            else:
+                found += map(table.fields.get(name, lambda _: None), range(len(table.case)))
+        return [found[place] for place in self._order]
+
     def _make(self, index: int) -> Verdict:
         place, table = self._order[index], self._tables[0]
         if place >= len(table.case):
@@ -55,6 +67,13 @@ class Verdicts(LazySequence[Verdict]):
         unit = tuple([int(index[place]) for index in table.unit])
         winner, score = values.pop("winner", None), values.pop("score", None)
         return Verdict(self._ids[table.case[place]], unit, winner, score, judge=self._judge, **values)
+
+
+def field_values(verdicts: Sequence[Verdict], *names: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the named fields of each verdict; fields of `Verdicts` are read without making the verdicts."""
+    if isinstance(verdicts, Verdicts):
+        return zip(*map(verdicts.values, names), strict=True)
+    return (tuple(getattr(verdict, name) for name in names) for verdict in verdicts)
 
 
 def verdict_objects(
