@@ -63,7 +63,7 @@ def next_to_one(generator: np.random.Generator, n: int, wrong: float) -> list[tu
     agreement = Statistic("agreement/kappa", cells, kappa, n, reach=np.eye(cells.shape[1]))
     grade = generator.integers(1, 6, size=n).astype(np.float64)
     score = np.where(error & (grade == 5), 1.0, grade)
-    rho = spearman_statistic(np.arange(n), score, grade, n)
+    rho = spearman_statistic(Tally.each(n), score, grade)
     found = measure([agreement, rho], SETTINGS, Clusters.each(n))
     return [(found["agreement/kappa"], 1 - 2 * wrong), (found["agreement/spearman"], true_rho(wrong))]
 

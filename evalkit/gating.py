@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from evalkit.benchmarks.scoring_rules import slug
 from evalkit.config import GateConfig, LeadRule, RunConfig
+from evalkit.core.atomic_files import file_errors
 from evalkit.core.resources import project
 from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
@@ -341,13 +342,7 @@ def write_step_summary(folder: str | None) -> None:
     target = os.environ.get(STEP_SUMMARY)
     if not target or folder is None or not (summary := Path(folder) / MARKDOWN).is_file():
         return
-    try:
+    with file_errors("cannot be written", f"${STEP_SUMMARY} {target}", "check its permissions"):
         text = summary.read_text(encoding="utf-8")
         with Path(target).open("a", encoding="utf-8") as file:
             file.write(text + "\n")
-    except OSError as bad:
-        raise ConfigError(
-            f"cannot be written ({bad.strerror or bad})",
-            where=f"${STEP_SUMMARY} {target}",
-            remedy="check its permissions",
-        ) from None

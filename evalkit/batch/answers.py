@@ -12,9 +12,10 @@ from typing import Any
 
 from evalkit.batch.requests import BatchTarget, Outcome, RequestIndex
 from evalkit.config import Price
+from evalkit.core.atomic_files import file_errors
 from evalkit.core.hashing import is_content_key
 from evalkit.engine.progress import Tally
-from evalkit.errors import CallError, ConfigError
+from evalkit.errors import CallError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.pricing import listed_cost
 from evalkit.judges.responses import answer_in_line, check_logprobs, completion_of, priced, sane
@@ -111,18 +112,15 @@ def _store(batch: list[StoredCompletion], store: Store, report: ReadReport) -> N
 def _lines(path: Path, longest: int) -> Iterator[tuple[str, bytes | None]]:
     """Yield each line that is not blank, with its file and number; `None` for a line that is too long."""
     number = 0
-    try:
-        with path.open("rb") as file:
-            while line := file.readline(longest):
-                number += 1
-                if len(line) == longest and not line.endswith(b"\n"):
-                    while (rest := file.readline(longest)) and not rest.endswith(b"\n"):
-                        pass
-                    yield f"{path}:{number}", None
-                elif line.strip():
-                    yield f"{path}:{number}", line
-    except OSError as error:
-        raise ConfigError(f"cannot be read ({error.strerror})", where=str(path)) from None
+    with file_errors("cannot be read", path), path.open("rb") as file:
+        while line := file.readline(longest):
+            number += 1
+            if len(line) == longest and not line.endswith(b"\n"):
+                while (rest := file.readline(longest)) and not rest.endswith(b"\n"):
+                    pass
+                yield f"{path}:{number}", None
+            elif line.strip():
+                yield f"{path}:{number}", line
 
 
 def _read_line(line: bytes | None, index: RequestIndex, weighable: set[int]) -> tuple[int, StoredCompletion]:

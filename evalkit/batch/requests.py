@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from evalkit.config import RunConfig
-from evalkit.core.atomic_files import write_files
+from evalkit.core.atomic_files import file_errors, write_files
 from evalkit.core.hashing import is_content_key
 from evalkit.core.spool import Spool
 from evalkit.engine import JudgingResult, judge
@@ -420,10 +420,8 @@ def write_round(
     contents: dict[str, Iterator[bytes]] = {index_of(path).name: chain([header], entries)}
     for name, part in zip(names, parts, strict=True):
         contents[name] = (_line(request.key, found.lines[request.position]) for request in part)
-    try:
+    with file_errors("cannot be written", path):
         write_files(path.parent, contents)
-    except OSError as error:
-        raise ConfigError(f"cannot be written ({error.strerror})", where=str(path)) from None
     return list(zip(files, parts, strict=True))
 
 

@@ -279,7 +279,7 @@ def grades_of(view: View, name: str) -> Floats:
     return np.array(grades, dtype=np.float64)
 
 
-def pooled(view: View, name: str, scored: ScoreColumns) -> list[Statistic]:
+def pooled(_: View, name: str, scored: ScoreColumns) -> list[Statistic]:
     """Return the correlations of scores and grades over all responses together."""
-    found = correlation_statistics(scored, len(view.cases))
+    found = correlation_statistics(scored)
     return [replace(one, name=f"{name}/{one.name.rpartition('/')[2]}") for one in found]

@@ -117,7 +117,7 @@ def _summary_rule(view: View) -> list[Statistic | Metric]:
 
 
 def _three_levels(view: View, name: str, scored: ScoreColumns) -> list[Statistic]:
-    within = within_statistics(scored, view.outcome, len(view.cases))
+    within = within_statistics(scored, view.outcome)
     return [
         *pooled(view, f"{name}/sample", scored),
         *(replace(one, name=f"{name}/summary/{_coefficient(one)}") for one in within),

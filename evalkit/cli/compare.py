@@ -16,7 +16,7 @@ from evalkit.cli.console import plain_console, print_heading, text_table
 from evalkit.cli.finished_run import apply_settings, read_value
 from evalkit.cli.parser import UsageError
 from evalkit.config import ScoringConfig, TrackingConfig
-from evalkit.core.atomic_files import write_files
+from evalkit.core.atomic_files import file_errors, write_files
 from evalkit.core.display import number
 from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError, did_you_mean
@@ -24,26 +24,12 @@ from evalkit.report.decisions import USES
 from evalkit.report.findings import conclusion
 from evalkit.results import RunResult
 from evalkit.runs.records import as_csv, metric_values
+from evalkit.scoring.catalog import COLUMNS
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
 from evalkit.tracking import find_run
 from evalkit.types import Metric
 
 OPTIONS = ("metrics", "confidence", "bootstrap", "seed", "cluster", "folder", "tracking.uri")
-_SHOWN = (
-    "agreement/accuracy",
-    "agreement/accuracy_both_orders",
-    "agreement/kappa",
-    "agreement/error",
-    "agreement/pearson",
-    "agreement/spearman",
-    "position/consistency",
-    "position/first_rate",
-    "length/longer_rate",
-    "tie_rate",
-    "conflict/rate",
-    "score/mean",
-    "calibration/ece",
-)
 _FILES = ("comparison.json", "comparison.csv")
 
 
@@ -109,12 +95,8 @@ def _names(words: Sequence[str], results: Sequence[RunResult]) -> list[str]:
 def _write(folder: Path, comparison: Comparison, words: Sequence[str], results: Sequence[RunResult]) -> None:
     rows = [_row(difference) for difference in (*comparison.differences, *comparison.between)]
     texts = (_json(comparison, words, results), as_csv(list(rows[0]), rows) if rows else "")
-    try:
+    with file_errors("cannot be written", folder, "choose another --output"):
         write_files(folder, {name: [text.encode()] for name, text in zip(_FILES, texts, strict=True)})
-    except OSError as bad:
-        raise ConfigError(
-            f"cannot be written ({bad.strerror or bad})", where=str(folder), remedy="choose another --output"
-        ) from None
 
 
 def _json(comparison: Comparison, words: Sequence[str], results: Sequence[RunResult]) -> str:
@@ -185,7 +167,7 @@ def _values_table(comparison: Comparison, results: Sequence[RunResult]) -> Table
     table.add_row(f"decision{whole}", *(in_every_language(USES[result.decision.use])[0] for result in results))
     by_name: dict[str, dict[str, str]] = {}
     for entry in comparison.entries:
-        if entry.metric.value is not None and entry.metric.name in (*_SHOWN, *comparison.family):
+        if entry.metric.value is not None and entry.metric.name in (*COLUMNS["compared"], *comparison.family):
             mark = f" {entry.letters}" if entry.letters else ""
             by_name.setdefault(entry.metric.name, {})[entry.run] = _with_interval(entry.metric) + mark
     for name, values in by_name.items():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.parser import UsageError, check_overrides
-from evalkit.core.atomic_files import write_file
+from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.errors import ConfigError, Signaled, did_you_mean
 from evalkit.results import RunResult
 
@@ -289,11 +289,8 @@ def export(arguments: Namespace) -> int:
 
 
 def _write(file: Path, content: bytes) -> None:
-    try:
+    with file_errors("cannot be written", file, "choose another --output"):
         write_file(file, [content])
-    except OSError as bad:
-        remedy = "choose another --output"
-        raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(file), remedy=remedy) from None
 
 
 def _record(folder: Path, sample: LabelSample) -> None:

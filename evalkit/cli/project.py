@@ -14,7 +14,7 @@ from pathlib import Path
 from evalkit.cli.console import CommandSettings, log, plain_console, text_table
 from evalkit.cli.parser import UsageError
 from evalkit.config import TrackingConfig
-from evalkit.core.atomic_files import write_file
+from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.display import percent
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, ExitStatus
@@ -66,11 +66,9 @@ def init(arguments: Namespace) -> int:
     """
     folder: Path = arguments.folder
     made = []
-    try:
+    with file_errors("cannot be written"):
         for place, text in _contents().items():
             made += [place] if _write(folder / place, text) else []
-    except OSError as error:
-        raise ConfigError(f"cannot be written ({error.strerror})", where=str(error.filename)) from None
     for place in made:
         print(f"  {folder / place}")
     print(f"{len(made)} files created. Next: cd {folder} && evalkit run experiments/first_look.yaml")
@@ -165,12 +163,10 @@ def _enter(folder: Path) -> None:
     Raises:
         ConfigError: if it has other files or cannot be created.
     """
-    try:
+    with file_errors("cannot be written"):
         folder.mkdir(parents=True, exist_ok=True)
         if not all(path.name.startswith(WRITTEN) for path in folder.iterdir()):
             raise ConfigError("holds files that are not a demo's", where=str(folder), remedy="name a new folder")
-    except OSError as error:
-        raise ConfigError(f"cannot be written ({error.strerror})", where=str(error.filename)) from None
 
 
 def _rows(sweep: Path) -> list[_Row]:

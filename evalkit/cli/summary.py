@@ -23,7 +23,7 @@ from evalkit.report.findings import findings_of
 from evalkit.report.sweep_findings import choice_findings, dataset_name
 from evalkit.results import RunResult
 from evalkit.runs.layout import DATASHEET
-from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS
+from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, SHORT_TITLES
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
 from evalkit.types import Metric
 
@@ -201,28 +201,6 @@ SHOWN = 40
 """The most jobs that a leaderboard shows; the files hold all."""
 NAME, DECISION = 26, 16
 """The widths at which the name of a job and its decision are wrapped, in characters."""
-HEADINGS = {
-    "agreement/accuracy": "accuracy",
-    "agreement/accuracy_per_order": "per order",
-    "agreement/accuracy_decided": "decided",
-    "agreement/accuracy_both_orders": "both orders",
-    "agreement/kappa": "kappa",
-    "class/balanced_accuracy": "balanced",
-    "class/tpr": "TPR",
-    "class/tnr": "TNR",
-    "class/macro_f1": "macro F1",
-    "class/abstained": "abstained",
-    "agreement/spearman": "Spearman",
-    "position/consistency": "consistency",
-    "position/first_rate": "first shown",
-    "length/longer_rate": "longer",
-    "length/slope_at_label": "length slope",
-    "tie_rate": "ties",
-    "conflict/ratio": "conflicts",
-    "between/contradiction": "contradicts",
-    "cost/per_case": "$ per case",
-    "latency/per_case": "s per case",
-}
 
 
 def print_leaderboard(board: Leaderboard, files: Sequence[Path]) -> None:
@@ -269,7 +247,8 @@ def leaderboard_table(board: Leaderboard, rows: Sequence[Standing], width: int) 
     shown: set[str] = set()
     room = left
     for name in board.main_columns():
-        lines = [HEADINGS.get(name, name), *(line for row in rows for line in _cell(row.metrics.get(name)).split("\n"))]
+        cells = (line for row in rows for line in _cell(row.metrics.get(name)).split("\n"))
+        lines = [SHORT_TITLES.get(name, name), *cells]
         left -= max(map(cell_len, lines)) + 2
         if left >= 0 or not shown:
             shown.add(name)
@@ -279,7 +258,7 @@ def leaderboard_table(board: Leaderboard, rows: Sequence[Standing], width: int) 
     table.add_column("")
     table.add_column("decision", max_width=DECISION)
     for name in columns:
-        table.add_column(HEADINGS.get(name, name))
+        table.add_column(SHORT_TITLES.get(name, name))
     for row, mark, decision in zip(rows, marks, decisions, strict=True):
         table.add_row(_rank(row), row.name, mark, decision, *(_cell(row.metrics.get(name)) for name in columns))
     return table, [name for name in board.columns if name not in shown]

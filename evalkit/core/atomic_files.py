@@ -6,10 +6,12 @@ Each is written as `.NAME.PID.tmp` next to its destination, flushed to disk, and
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from glob import escape
 from pathlib import Path
+
+from evalkit.errors import ConfigError
 
 _SYNC_THREADS = 16
 
@@ -50,6 +52,25 @@ def write_files(
         for written, target in sorted(zip(staged, targets, strict=True), key=lambda one: one[1].name == last):
             written.replace(target)
         _sync_folder(folder)
+
+
+@contextmanager
+def file_errors(what: str, where: object = None, remedy: str = "") -> Iterator[None]:
+    """Report an error of the operating system inside the block in one line, its reason after `what`.
+
+    Args:
+        what: what cannot be done, such as `cannot be read`.
+        where: the file or the folder; by default the one that the system names.
+        remedy: what to do.
+
+    Raises:
+        ConfigError: instead of an error of the operating system.
+    """
+    try:
+        yield
+    except OSError as error:
+        place = str(error.filename if where is None else where)
+        raise ConfigError(f"{what} ({error.strerror or error})", where=place, remedy=remedy) from None
 
 
 def remove_leftovers(folder: Path, name: str = "*") -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from platformdirs import user_state_path
 
 from evalkit.config import RunConfig
+from evalkit.core.atomic_files import file_errors
 from evalkit.errors import ConfigError
 from evalkit.runs import layout
 from evalkit.runs.read import read_config
@@ -77,14 +78,8 @@ def remove_files(folder: Path, names: Collection[str]) -> None:
         ConfigError: If a file cannot be removed.
     """
     for name in sorted(names):
-        try:
+        with file_errors("cannot be removed", folder / name, "check the folder's permissions"):
             (folder / name).unlink(missing_ok=True)
-        except OSError as bad:
-            raise ConfigError(
-                f"cannot be removed ({bad.strerror or bad})",
-                where=str(folder / name),
-                remedy="check the folder's permissions",
-            ) from None
     with suppress(OSError):
         (folder / layout.FIGURES).rmdir()
 

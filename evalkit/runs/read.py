@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from evalkit.config import RunConfig
 from evalkit.config.run_config import config_error
+from evalkit.core.atomic_files import file_errors
 from evalkit.core.display import relative
 from evalkit.core.spool import Spool
 from evalkit.errors import ConfigError
@@ -152,10 +153,8 @@ def _damaged(where: str, why: object) -> ConfigError:
 
 
 def _content(path: Path) -> bytes:
-    try:
+    with file_errors("cannot be read", path, "check its permissions"):
         return path.read_bytes()
-    except OSError as bad:
-        raise _unreadable(path, bad) from None
 
 
 def _unreadable(path: Path, bad: OSError) -> ConfigError:

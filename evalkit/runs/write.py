@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.core import atomic_files
-from evalkit.core.atomic_files import drop_empty, remove_leftovers
-from evalkit.errors import ConfigError, EvalkitError
+from evalkit.core.atomic_files import drop_empty, file_errors, remove_leftovers
+from evalkit.errors import EvalkitError
 from evalkit.results import RunResult
 from evalkit.runs import layout
 from evalkit.runs.manifest import dump
@@ -44,16 +44,11 @@ def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] 
         layout.METRICS: _finite(layout.METRICS, [_metrics(result)], encode_pretty),
         **_additional(files or {}),
     }
-    try:
+    remedy = f"choose another folder with hydra.run.dir, or {_REMEDY}"
+    with file_errors("the run folder cannot be written", folder, remedy):
         _write_all(folder, contents)
         if files:
             _clear(folder / layout.FIGURES, contents)
-    except OSError as bad:
-        raise ConfigError(
-            f"the run folder cannot be written ({bad.strerror or bad})",
-            where=str(folder),
-            remedy=f"choose another folder with hydra.run.dir, or {_REMEDY}",
-        ) from None
     return replace(result, folder=str(folder))
 
 
@@ -63,12 +58,8 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: If it cannot be written.
     """
-    try:
+    with file_errors("cannot be written", folder / layout.MANIFEST, _REMEDY):
         _write_all(folder, {layout.MANIFEST: _finite(layout.MANIFEST, [manifest], encode_pretty)})
-    except OSError as bad:
-        raise ConfigError(
-            f"cannot be written ({bad.strerror or bad})", where=str(folder / layout.MANIFEST), remedy=_REMEDY
-        ) from None
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
@@ -77,10 +68,8 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
     Raises:
         ConfigError: If they cannot be written.
     """
-    try:
+    with file_errors("cannot be written", folder, _REMEDY):
         _write_all(folder, {name: [_bytes(text)] for name, text in files.items()})
-    except OSError as bad:
-        raise ConfigError(f"cannot be written ({bad.strerror or bad})", where=str(folder), remedy=_REMEDY) from None
 
 
 def _additional(files: Mapping[str, str | bytes]) -> dict[str, Iterable[bytes]]:

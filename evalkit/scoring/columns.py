@@ -217,6 +217,11 @@ class ScoreColumns:
     grade: Floats
     offset: Ints
 
+    @property
+    def tally(self) -> Tally:
+        """Sums over the responses of each case."""
+        return Tally(self.case, len(self.offset))
+
 
 @dataclass(frozen=True, slots=True)
 class VerdictColumns:

@@ -220,6 +220,7 @@ class JudgmentColumns:
         shapes: units and orders shown, in the order of the rows.
         judges: names of judges and arbiters, sorted.
         names: names of the criteria.
+        cases: the number of cases of the run.
         expected: (n, 1 + names) value and criteria as expectations over the answer's probabilities; `None` if no
             judgment has probabilities.
         mass: (n,) the total probability of the values of the scale; `None` as above.
@@ -244,6 +245,7 @@ class JudgmentColumns:
     shapes: tuple[Shape, ...]
     judges: tuple[str, ...]
     names: tuple[str, ...]
+    cases: int
     expected: Floats | None = None
     mass: Floats | None = None
     open: Floats | None = None
@@ -252,6 +254,11 @@ class JudgmentColumns:
 
     def __len__(self) -> int:
         return len(self.case)
+
+    @property
+    def tally(self) -> Tally:
+        """Sums over the judgments of each case."""
+        return Tally(self.case, self.cases)
 
     @property
     def i(self) -> Ints:
@@ -328,7 +335,7 @@ class JudgmentColumns:
 
 
 _ARRAYS = tuple(
-    field.name for field in fields(JudgmentColumns) if field.name not in ("shapes", "judges", "names")
+    field.name for field in fields(JudgmentColumns) if field.name not in ("shapes", "judges", "names", "cases")
 )  # one row for each judgment
 
 
@@ -454,7 +461,9 @@ class _ColumnBuilder:
         if (np.diff(order) < 0).any():
             for name in columns:
                 columns[name] = columns[name][order]
-        return JudgmentColumns(**columns, shapes=tuple(shapes), judges=tuple(judges), names=self._names)
+        return JudgmentColumns(
+            **columns, shapes=tuple(shapes), judges=tuple(judges), names=self._names, cases=len(self._cases)
+        )
 
     def _expectations(self, count: int, width: int) -> dict[str, Floats]:
         """Return the expectations as columns, NaN for judgments without probabilities."""

@@ -498,7 +498,7 @@ def _spearman(one: Contender, numbers: Mapping[str, int]) -> Statistic:
         if len(unit) == 1 and score is not None and isinstance(label, float | int)
     ]
     columns = np.array(graded, dtype=np.float64).reshape(-1, 3).T
-    return spearman_statistic(columns[0].astype(np.int64), columns[1], columns[2], len(numbers))
+    return spearman_statistic(Tally(columns[0].astype(np.int64), len(numbers)), columns[1], columns[2])
 
 
 def _kappa(one: Contender, numbers: Mapping[str, int]) -> Statistic:

@@ -176,7 +176,7 @@ def _score_checklists(
     items, each = read_items(cases, judgments, config.scoring.checklist)
     scored = _score_units(_without_samples(config), cases, scored_judgments(cases, each), clusters, items.verdicts)
     asked = read_judgments(cases, judgments, ())
-    own = [*_of_checklists(config, items, asked), *cost_statistics(asked, len(cases))]
+    own = [*_of_checklists(config, items, asked), *cost_statistics(asked)]
     if config.dataset.benchmark is not None:
         rule = getattr(find_benchmark(config.dataset.benchmark), "item_rule", None)
         own += [] if rule is None else rule(items)
@@ -190,7 +190,7 @@ def _score_checklists(
 
 def _of_checklists(config: RunConfig, items: ItemColumns, asked: JudgmentColumns) -> list[Statistic | Metric]:
     agreement = [*checklist_statistics(items, config.scoring.checklist), *item_decision_statistics(items)]
-    return [*agreement, *missing_statistics(asked, items.cases)]
+    return [*agreement, *missing_statistics(asked)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,12 +252,12 @@ def _score_units(
     more, details = extra_results(config, cases, verdicts, judgments, clusters)
     found = [
         *statistics(config, cases, verdicts, judgments),
-        *(panel_agreement(verdicts, judges, len(cases)) if judges else ()),
+        *(panel_agreement(verdicts, judges) if judges else ()),
         *more,
-        *cost_statistics(judgments, len(cases)),
+        *cost_statistics(judgments),
     ]
     for name, one in resolved.each.items():
-        fixed = mean_corrections(config, one, len(cases), clusters, given_weights(cases))[0]
+        fixed = mean_corrections(config, one, clusters, given_weights(cases))[0]
         found += prefix_judge(name, [*statistics(config, cases, one, resolved.by_judge[name]), *_if_unlabeled(fixed)])
     winners = None if resolved.panel is None else winners_at(resolved.panel, config, judges)
     margins = None if winners is None else np.concatenate([one.margin for one in judges])
@@ -294,15 +294,15 @@ def _score_classes(
     found: list[Statistic | Metric] = [
         *class_statistics(verdicts),
         *class_decision_statistics(verdicts),
-        *missing_statistics(judgments, len(cases)),
-        *weight_statistics(config, judgments, len(cases)),
+        *missing_statistics(judgments),
+        *weight_statistics(config, judgments),
         *votes,
         *more,
-        *cost_statistics(judgments, len(cases)),
+        *cost_statistics(judgments),
     ]
     for name, one in each.items():
         asked = judgments.select(name)
-        own = [*class_statistics(one), *class_decision_statistics(one), *missing_statistics(asked, len(cases))]
+        own = [*class_statistics(one), *class_decision_statistics(one), *missing_statistics(asked)]
         if repeated:
             own += [*class_sample_statistics(one, asked), split_class_rate(one)]
         own += _if_unlabeled(class_corrections(one, config.scoring.confidence, clusters, given_weights(cases))[0])

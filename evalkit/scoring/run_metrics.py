@@ -86,27 +86,27 @@ def statistics(
         verdicts: the verdicts.
         judgments: all judgments.
     """
-    count, scored, passes, scale = len(cases), verdicts.scores, verdicts.passes, Scale.of(config.rubric)
+    scored, passes, scale = verdicts.scores, verdicts.passes, Scale.of(config.rubric)
     found: list[Statistic | Metric] = [
         *tie_statistics(verdicts, scored=passes is None),
         *length_statistics(verdicts),
         *_conflict_rates(config, verdicts),
         *agreement_statistics(verdicts),
-        *missing_statistics(judgments, count),
+        *missing_statistics(judgments),
         *decision_statistics(config, cases, verdicts),
     ]
     if passes is not None:
         found += [*position_statistics(verdicts, passes), *pass_statistics(verdicts, passes)]
-        found += [*calibration_statistics(verdicts, count), *overall_statistics(config, verdicts.judgments, count)]
-    found += [*optional_statistics(config, verdicts), *weight_statistics(config, judgments, count)]
+        found += [*calibration_statistics(verdicts), *overall_statistics(config, verdicts.judgments)]
+    found += [*optional_statistics(config, verdicts), *weight_statistics(config, judgments)]
     if scored is None:
         return found
     if passes is None:
-        found += [score_mean(scored, scale, count), score_distinct(scored, scale)]
+        found += [score_mean(scored, scale), score_distinct(scored, scale)]
     if scale.real and passes is None:
-        found += [*calibration_statistics(verdicts, count), reward_slope(verdicts.pairs, differences(verdicts), count)]
-        found.append(auc_statistic(scored, count))
-    return [*found, *correlation_statistics(scored, count, _ends(config, verdicts))]
+        found += [*calibration_statistics(verdicts), reward_slope(verdicts.pairs, differences(verdicts), len(cases))]
+        found.append(auc_statistic(scored))
+    return [*found, *correlation_statistics(scored, _ends(config, verdicts))]
 
 
 def _ends(config: RunConfig, verdicts: VerdictColumns) -> tuple[float, float] | None:
@@ -218,12 +218,12 @@ def _ranking(
     details: dict[str, Any] = {"ranking": ranking} if ranking else {}
     if panel:
         return ranked, details
-    noticed = jnd_statistics(config, verdicts, len(cases))
+    noticed = jnd_statistics(config, verdicts)
     return [*ranked, *noticed], details | {"jnd": jnd_details(config, verdicts, games, noticed)}
 
 
 def _corrected(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> Found:
-    found, table = mean_corrections(config, verdicts, len(cases), clusters, given_weights(cases))
+    found, table = mean_corrections(config, verdicts, clusters, given_weights(cases))
     return found, {"corrected": table}
 
 
@@ -257,10 +257,10 @@ def _of_scores(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumn
     scored = verdicts.scores
     if scored is None:
         return []
-    metrics: list[Statistic | Metric] = [*within_statistics(scored, verdicts, len(cases))]
+    metrics: list[Statistic | Metric] = [*within_statistics(scored, verdicts)]
     if verdicts.passes is None:  # a ranking's scores are places, not on the rubric's scale
         scale = Scale.of(config.rubric)
-        metrics += scale_statistics(scored, scale, len(cases))
+        metrics += scale_statistics(scored, scale)
         metrics += score_slopes(scored, cases, scale.span)
     return metrics
 

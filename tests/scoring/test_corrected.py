@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from evalkit.scoring import score_run
 from evalkit.scoring.metrics.corrections import Target, prediction_powered, rogan_gladen
+from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.types import Case, Response
 
 
@@ -18,7 +19,12 @@ def target(said, meant, case=None, **more):
     said, meant = np.array(said, dtype=float), np.array(meant, dtype=float)
     case = np.arange(len(said)) if case is None else np.array(case)
     return Target(
-        "corrected/win_rate/a", "win_rate/a", case, said, meant, int(case.max()) + 1, **{"proportion": False, **more}
+        "corrected/win_rate/a",
+        "win_rate/a",
+        Tally(case, int(case.max()) + 1),
+        said,
+        meant,
+        **{"proportion": False, **more},
     )
 
 

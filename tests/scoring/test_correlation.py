@@ -20,14 +20,16 @@ from evalkit.scoring.stats.clusters import Clusters
 ORACLES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 
 
-def scored(case, x, y):
+def scored(case, x, y, cases=0):
     case = np.array(case, dtype=np.int64)
     x, y = np.array(x, dtype=float), np.array(y, dtype=float)
-    return ScoreColumns(case, np.zeros(len(case), np.int64), x, x, x, y, np.zeros(0, np.int64))
+    return ScoreColumns(
+        case, np.zeros(len(case), np.int64), x, x, x, y, np.zeros(max(cases, 1 + case.max(initial=0)), np.int64)
+    )
 
 
-def found(table, cases):
-    return {item.name.split("/")[1]: item for item in correlation_statistics(table, cases)}
+def found(table):
+    return {item.name.split("/")[1]: item for item in correlation_statistics(table)}
 
 
 ROW = st.tuples(st.integers(0, 5), st.sampled_from([1.0, 2.0, 2.5, 5.0]), st.integers(0, 3))
@@ -36,7 +38,7 @@ ROW = st.tuples(st.integers(0, 5), st.sampled_from([1.0, 2.0, 2.5, 5.0]), st.int
 @given(st.lists(ROW, min_size=2, max_size=25))
 def test_values_and_resamples_equal_scipy(rows):
     case, x, y = (np.array(column) for column in zip(*sorted(rows), strict=True))
-    statistics = found(scored(case, x, y), 6)
+    statistics = found(scored(case, x, y, 6))
     for _, weights in Clusters.each(6).draw(4, 0):
         for row in [np.ones(6), *weights]:
             taken = np.repeat(np.arange(len(case)), row[case].astype(int))
@@ -58,10 +60,10 @@ def sample(cases, per_case, generator):
 
 def test_a_projected_kendall_is_close_to_the_exact_one(monkeypatch):
     table = sample(400, 4, np.random.default_rng(0))
-    exact = found(table, 400)["kendall"]
+    exact = found(table)["kendall"]
     monkeypatch.setattr(correlation, "EXACT_ROWS", 1000)
     monkeypatch.setattr(correlation, "ANCHORS", 800)
-    projected = found(table, 400)["kendall"]
+    projected = found(table)["kendall"]
     assert not projected.weighted
     assert projected.observed() == pytest.approx(exact.observed(), abs=1e-12)
     ((_, weights),) = Clusters.each(400).draw(500, 1)
@@ -80,7 +82,7 @@ def test_a_projected_kendall_is_close_to_the_exact_one(monkeypatch):
     ],
 )
 def test_what_is_not_defined_says_why(x, y, why, missing):
-    for item in correlation_statistics(scored([0, 1], x, y), 2):
+    for item in correlation_statistics(scored([0, 1], x, y)):
         assert np.isnan(item.observed())
         assert item.why == why
         assert item.missing == missing
@@ -102,7 +104,7 @@ KNOWN = [
 def test_bounds_hold_every_completion(x, y, lost):
     n = len(x) + len(lost)
     table = scored(np.zeros(n, int), [*x, *[np.nan] * len(lost)], [*y, *lost])
-    items = {item.name.split("/")[1]: item for item in correlation_statistics(table, 1, (1.0, 5.0))}
+    items = {item.name.split("/")[1]: item for item in correlation_statistics(table, (1.0, 5.0))}
     steps = np.linspace(1, 5, 33 if len(lost) < 3 else 17)
     reached = {name: [] for name in ORACLES}
     for filled in product(steps, repeat=len(lost)):
@@ -127,7 +129,7 @@ def test_one_missing_score_of_many_moves_a_correlation_little():
     table = sample(150, 2, np.random.default_rng(4))
     score = np.clip(table.score, -4, 4)
     score[17] = np.nan
-    for item in correlation_statistics(replace(table, score=score), 150, (-4.0, 4.0)):
+    for item in correlation_statistics(replace(table, score=score), (-4.0, 4.0)):
         low, high = item.worst
         assert low <= item.observed() <= high
         assert high - low < 0.06, item.name

@@ -200,7 +200,7 @@ def test_a_perfect_correlation_is_bounded(n, sign):
     generator = np.random.default_rng(n)
     x = generator.normal(size=n)
     scored = ScoreColumns(np.arange(n), np.zeros(n, dtype=int), x, x, x, sign * x, np.arange(n))
-    found = measure(correlation_statistics(scored, n), ScoringConfig(bootstrap=20), Clusters.each(n))
+    found = measure(correlation_statistics(scored), ScoringConfig(bootstrap=20), Clusters.each(n))
     share = 1 - 0.025 ** (1 / n)
     for name in ("spearman", "kendall", "pearson"):
         metric = found[f"agreement/{name}"]

@@ -11,40 +11,13 @@ from evalkit.core.display import interval, shorten
 from evalkit.report.agreement_findings import class_names
 from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text, text_width
 from evalkit.report.texts import FIGURES, Words, metric_words
-from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.catalog import CATALOG, COLUMNS
 from evalkit.types import Metric
 
 MOST = 12
 LEFT, RIGHT, WIDTH, ROW = 270.0, 580.0, 740.0, 26.0
 NARROW, HIGH, MOST_NARROW = 350.0, 44.0, 20
 
-RATES = (
-    "agreement/accuracy",
-    "class/balanced_accuracy",
-    "class/macro_f1",
-    "class/tpr",
-    "class/tnr",
-    "class/abstained",
-    "agreement/accuracy_per_order",
-    "agreement/accuracy_both_orders",
-    "position/consistency",
-    "position/first_rate",
-    "length/longer_rate",
-    "tie_rate",
-    "win_rate/a",
-    "win_rate/b",
-    "conflict/rate",
-    "conflict/weak_rate",
-    "calibration/ece",
-)
-COEFFICIENTS = (
-    "agreement/kappa",
-    "class/mcc",
-    "class/youden_j",
-    "agreement/pearson",
-    "agreement/spearman",
-    "agreement/kendall",
-)
 OF_CLASS = ("rate", "precision", "recall", "f1")
 
 
@@ -65,8 +38,8 @@ def main_figures(metrics: Mapping[str, Metric]) -> list[Figure]:
     Intervals without width are omitted, because they show nothing: for example, scores cannot have cycles.
     """
     panels = [
-        _panel("rates", _rows(metrics, RATES, _by_chance(metrics)), 0.0, 1.0),
-        _panel("coefficients", _rows(metrics, COEFFICIENTS, {}), -1.0, 1.0),
+        _panel("rates", _rows(metrics, COLUMNS["figure_rates"], _by_chance(metrics)), 0.0, 1.0),
+        _panel("coefficients", _rows(metrics, COLUMNS["figure_coefficients"], {}), -1.0, 1.0),
         _panel("classes", _rows(metrics, _by_class(metrics), {}), 0.0, 1.0),
     ]
     return [panel for panel in panels if panel is not None]

@@ -31,10 +31,12 @@ from evalkit.scoring.catalog.spec import (
 
 __all__ = [
     "CATALOG",
+    "COLUMNS",
     "HEADINGS",
     "JUDGE_COLUMNS",
     "LEADERBOARD_COLUMNS",
     "RANKED_BY",
+    "SHORT_TITLES",
     "TESTED",
     "Catalog",
     "Match",
@@ -106,12 +108,15 @@ def full_catalog() -> Catalog:
     return Catalog((*(row for benchmark in own_benchmarks().values() for row in _rows_of(benchmark)), *CATALOG.rows))
 
 
-_COLUMNS: Final[Mapping[str, Sequence[str]]] = {name: tuple(names) for name, names in _TABLE["columns"].items()}
-RANKED_BY: Final = _COLUMNS["ranked_by"]
-TESTED: Final = _COLUMNS["tested"]
-LEADERBOARD_COLUMNS: Final = _COLUMNS["leaderboard_columns"]
-MAIN_COLUMNS: Final = _COLUMNS["main_columns"]
-JUDGE_COLUMNS: Final = _COLUMNS["judge_columns"]
+COLUMNS: Final[Mapping[str, Sequence[str]]] = {name: tuple(names) for name, names in _TABLE["columns"].items()}
+"""Lists of metrics by their use, each in the order of its table."""
+RANKED_BY: Final = COLUMNS["ranked_by"]
+TESTED: Final = COLUMNS["tested"]
+LEADERBOARD_COLUMNS: Final = COLUMNS["leaderboard_columns"]
+MAIN_COLUMNS: Final = COLUMNS["main_columns"]
+JUDGE_COLUMNS: Final = COLUMNS["judge_columns"]
+SHORT_TITLES: Final[Mapping[str, str]] = _TABLE["short_titles"]
+"""Titles of metrics where a line has little room."""
 HEADINGS: Final = {group: Text(text) for group, text in _TABLE["headings"].items()}
 """The heading of each group of the catalog; groups that are read together share one."""
 

@@ -138,19 +138,17 @@ def confusion_table(verdicts: VerdictColumns) -> dict[str, Any]:
     }
 
 
-def panel_agreement(panel: VerdictColumns, each: Sequence[VerdictColumns], cases: int) -> list[Statistic]:
+def panel_agreement(panel: VerdictColumns, each: Sequence[VerdictColumns]) -> list[Statistic]:
     """Return `panel/alpha` of winners or scores, and for pairs `panel/unanimous` and `tie_rate/split`.
 
     Args:
         panel: the panel's verdicts.
         each: the verdicts of each judge.
-        cases: the number of cases.
     """
     if panel.passes is None and panel.scores is not None:
         scores = np.stack([verdicts.scores.raw for verdicts in each if verdicts.scores is not None])
         known, unit = np.isfinite(scores), np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
-        tally = Tally(panel.scores.case, cases)
-        return [alpha_of_numbers("panel/alpha", scores[known], unit[known], tally, **_votes(known))]
+        return [alpha_of_numbers("panel/alpha", scores[known], unit[known], panel.scores.tally, **_votes(known))]
     votes = np.stack([verdicts.winner for verdicts in each])
     return [*vote_agreement(votes, CLASSES, votes != NONE, panel.tally, "pairs"), reason_rate(panel, "tie_rate/split")]
 

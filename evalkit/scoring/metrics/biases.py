@@ -98,7 +98,7 @@ def _false_preference(verdicts: VerdictColumns, passes: PassColumns, cases: Sequ
 
 
 def _pass_tally(verdicts: VerdictColumns) -> Tally:
-    return Tally(np.repeat(verdicts.pairs.case, 2), len(verdicts.pairs.sizes))
+    return verdicts.tally.of(np.repeat(verdicts.pairs.case, 2))
 
 
 def _unread(passes: PassColumns) -> Bools:
@@ -178,7 +178,7 @@ def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Stati
     def selected(relevant: Bools) -> tuple[Bools, Tally, int]:
         """Return which pairs count, their cases, and the number of missing verdicts."""
         rows = present & relevant
-        return rows, Tally(pairs.case[rows], len(cases)), int((~present & relevant).sum())
+        return rows, verdicts.tally.where(rows), int((~present & relevant).sum())
 
     log_ratio = log_length(first) - log_length(second)
     rows, tally, missing = selected(known)
@@ -340,7 +340,7 @@ def item_decision_statistics(columns: ItemColumns) -> Iterator[Statistic]:
     read = labeled & ((columns.judged == MET) | (columns.judged == NOT_MET))
     verdict, label = (np.where(codes == MET, 1.0, 0.0) for codes in (columns.judged, columns.label))
     unread = labeled & (columns.judged == NO_ANSWER)
-    yield _lean("met", verdict - label, read, unread, Tally(columns.case, columns.cases))
+    yield _lean("met", verdict - label, read, unread, columns.tally)
 
 
 def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
@@ -413,7 +413,7 @@ def _score_leans(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColu
     graded, known = np.isfinite(grade), np.isfinite(scored.raw)
     on_scale = bool(((grade[graded] >= 0) & (grade[graded] <= 1)).all())
     difference = np.nan_to_num((scored.raw - scale.min) / scale.span - grade)
-    tally, read = Tally(scored.case, len(cases)), graded & known & on_scale
+    tally, read = scored.tally, graded & known & on_scale
     why = UNLABELED if on_scale else "labels are not on the scale of the rubric"
     yield _lean("score", difference, read, graded & ~known & on_scale, tally, why)
     names, system = system_codes(cases)

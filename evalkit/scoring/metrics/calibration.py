@@ -24,13 +24,13 @@ class StatedConfidence:
     """Labeled pairs with a winner and a stated confidence.
 
     Attributes:
-        case: (pairs,) the case of each pair.
+        tally: the case of each pair.
         confidence: (pairs,) the stated confidence.
         right: (pairs,) whether the winner is correct, 0 or 1.
         missing: the number of labeled pairs without a verdict, or with a winner without a confidence.
     """
 
-    case: Ints
+    tally: Tally
     confidence: Floats
     right: Floats
     missing: int
@@ -46,30 +46,29 @@ def stated(verdicts: VerdictColumns) -> StatedConfidence:
     used = verdicts.labeled & won & known
     missing = int((verdicts.labeled & (~verdicts.present | (won & ~known))).sum())
     right = (verdicts.winner == verdicts.pairs.label)[used].astype(np.float64)
-    return StatedConfidence(verdicts.pairs.case[used], verdicts.confidence[used], right, missing)
+    return StatedConfidence(verdicts.tally.where(used), verdicts.confidence[used], right, missing)
 
 
-def calibration_statistics(verdicts: VerdictColumns, cases: int) -> list[Statistic]:
+def calibration_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     """Return `calibration/ece` and `calibration/brier`."""
     pairs = stated(verdicts)
-    return [ece_statistic("calibration/ece", pairs, cases), brier_statistic("calibration/brier", pairs, cases)]
+    return [ece_statistic("calibration/ece", pairs), brier_statistic("calibration/brier", pairs)]
 
 
-def brier_statistic(name: str, pairs: StatedConfidence, cases: int, why: str = "") -> Statistic:
+def brier_statistic(name: str, pairs: StatedConfidence, why: str = "") -> Statistic:
     """Return the mean squared difference of confidence and outcome (Brier 1950, Mon. Weather Rev. 78, 1-3).
 
     Args:
         name: the metric's name.
         pairs: the pairs with a stated confidence.
-        cases: the number of cases.
         why: why the value is undefined; empty if it is defined.
     """
     squared, every = (pairs.confidence - pairs.right) ** 2, np.ones(len(pairs.right), dtype=bool)
     span = None if why else (0.0, 1.0)
-    return Tally(pairs.case, cases).mean(name, squared, every, pairs.missing, span=span, why=why or EMPTY)
+    return pairs.tally.mean(name, squared, every, pairs.missing, span=span, why=why or EMPTY)
 
 
-def ece_statistic(name: str, pairs: StatedConfidence, cases: int, why: str = "") -> Statistic:
+def ece_statistic(name: str, pairs: StatedConfidence, why: str = "") -> Statistic:
     """Return the mean distance of accuracy from mean confidence over ten bins of equal width, weighted by bin size.
 
     Guo et al. 2017, arXiv 1706.04599, eq. 3. The value and its bounds are corrected for the bias of noise, which
@@ -78,12 +77,11 @@ def ece_statistic(name: str, pairs: StatedConfidence, cases: int, why: str = "")
     Args:
         name: the metric's name.
         pairs: the pairs with a stated confidence.
-        cases: the number of cases.
         why: why the value is undefined; empty if it is defined.
     """
     number, n, missing = bin_numbers(pairs.confidence), len(pairs.right), pairs.missing
     excess = [np.where(number == b, pairs.confidence - pairs.right, 0.0) for b in range(BINS)]
-    table = Table.of(Tally(pairs.case, cases).columns(*excess, np.ones(n)))
+    table = Table.of(pairs.tally.columns(*excess, np.ones(n)))
     total = float(np.abs(table.sums[:BINS]).sum())
     # One more pair changes the sum over bins by at most 1.
     worst = (max(0.0, total - missing) / (n + missing), min(1.0, (total + missing) / (n + missing))) if n else None
@@ -133,20 +131,22 @@ def recalibration(
         clusters: the clusters of the cases.
     """
     pairs = stated(verdicts)
-    enough = len(np.unique(clusters.of_rows(pairs.case))) >= MIN_CASES
+    enough = len(np.unique(clusters.of_rows(pairs.tally.case))) >= MIN_CASES
     unit = "cases" if clusters.number is None else "clusters"
     why = "" if enough else f"fewer than {MIN_CASES} {unit} have a label, a winner and a stated confidence"
-    x, tally = _logits(pairs.confidence)[:, None], Tally(pairs.case, len(cases))
+    x = _logits(pairs.confidence)[:, None]
     constant = "" if why or x.any() else "every confidence is 0.5"
-    found = [slope("calibration/slope", x, pairs.right, tally, 0, missing=pairs.missing, why=why or constant)]
-    curves, folds = {"stated": _curve(pairs, clusters, confidence)}, clusters.folds(cases)[pairs.case]
+    found = [slope("calibration/slope", x, pairs.right, pairs.tally, 0, missing=pairs.missing, why=why or constant)]
+    curves, folds = {"stated": _curve(pairs, clusters, confidence)}, clusters.folds(cases)[pairs.tally.case]
     for name, recalibrate in METHODS.items():
-        after = replace(pairs, case=pairs.case[:0], confidence=pairs.confidence[:0], right=pairs.right[:0])
+        after = replace(
+            pairs, tally=pairs.tally.of(pairs.tally.case[:0]), confidence=pairs.confidence[:0], right=pairs.right[:0]
+        )
         if enough:
             after = replace(pairs, confidence=out_of_fold(pairs, folds, recalibrate))
             curves[name] = _curve(after, clusters, confidence)
-        found.append(ece_statistic(f"calibration/ece_{name}", after, len(cases), why))
-        found.append(brier_statistic(f"calibration/brier_{name}", after, len(cases), why))
+        found.append(ece_statistic(f"calibration/ece_{name}", after, why))
+        found.append(brier_statistic(f"calibration/brier_{name}", after, why))
     return found, curves
 
 
@@ -217,7 +217,7 @@ def _curve(pairs: StatedConfidence, clusters: Clusters, level: float) -> list[di
     numbers, curve = bin_numbers(pairs.confidence), []
     for number in np.unique(numbers).tolist():
         inside = numbers == number
-        case, accuracy = pairs.case[inside], float(pairs.right[inside].mean())
+        case, accuracy = pairs.tally.case[inside], float(pairs.right[inside].mean())
         low, high = share_interval(accuracy, len(np.unique(clusters.of_rows(case))), level)
         row = {
             "from": number / BINS,

@@ -23,7 +23,7 @@ HALO = "checklist/halo"
 
 def checklist_statistics(columns: ItemColumns, rule: str) -> list[Statistic | Metric]:
     """Return the metrics of checklists; see the catalog."""
-    tally, scores = Tally(columns.case, columns.cases), columns.scores
+    tally, scores = columns.tally, columns.scores
     answered, unread = _decided(columns.answer), columns.answer == MISSING
     met, given = columns.answer == MET, columns.judged != MISSING
     every, why = np.ones(len(columns.case), dtype=bool), "no item has an answer"
@@ -134,7 +134,7 @@ def halo_statistic(alone: ItemColumns, together: ItemColumns) -> Statistic:
     others = np.bincount(alone.response, weights=sign, minlength=len(alone.scores))[alone.response] - sign
     rows, majority = known & (others != 0), np.where(others > 0, MET, NOT_MET)
     change = (together.judged == majority).astype(np.float64) - (alone.judged == majority)
-    return Tally(alone.case, alone.cases).mean(
+    return alone.tally.mean(
         HALO,
         change,
         rows,

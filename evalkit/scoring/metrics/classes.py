@@ -275,9 +275,9 @@ def _calibration(columns: ClassColumns) -> list[Statistic]:
     }
     why = "no labeled response has a class with a probability"
     return [
-        replace(build(f"{group}/{end}", pairs, columns.cases), why=why)
+        replace(build(f"{group}/{end}", pairs), why=why)
         for group, (confidence, outcome) in stated.items()
-        for pairs in (StatedConfidence(columns.case[used], confidence[used], outcome[used], missing),)
+        for pairs in (StatedConfidence(columns.tally.where(used), confidence[used], outcome[used], missing),)
         for end, build in (("ece", ece_statistic), ("brier", brier_statistic))
     ]
 

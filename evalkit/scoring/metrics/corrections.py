@@ -14,7 +14,7 @@ from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.scoring.columns import TIE, A, B, VerdictColumns
 from evalkit.scoring.judgments import ClassColumns
-from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, ratio
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
@@ -51,20 +51,18 @@ class Target:
     Attributes:
         name: the corrected metric's name.
         of: the name of the metric it corrects.
-        case: (rows,) the case of each row.
+        tally: the case of each row.
         judged: (rows,) the judge's values, NaN if missing.
         labels: (rows,) the labels, NaN if missing.
-        cases: the number of cases.
         proportion: whether the values are 0 and 1.
         weights: (rows,) the weights of labels that were sampled with unequal probabilities.
     """
 
     name: str
     of: str
-    case: Ints
+    tally: Tally
     judged: Floats
     labels: Floats
-    cases: int
     proportion: bool
     weights: Floats | None = None
 
@@ -86,12 +84,7 @@ class Target:
     @property
     def weight(self) -> Floats:
         """The weight of each label, (rows,)."""
-        return np.ones(len(self.case)) if self.weights is None else self.weights
-
-    @property
-    def tally(self) -> Tally:
-        """Sums over the rows of each case."""
-        return Tally(self.case, self.cases)
+        return np.ones(len(self.judged)) if self.weights is None else self.weights
 
     @property
     def unanswered(self) -> int:
@@ -101,11 +94,11 @@ class Target:
 
 def weigh_targets(targets: Sequence[Target], weights: Floats | None) -> list[Target]:
     """Return targets whose labels have the weights of their cases, (cases,), if there are weights."""
-    return [target if weights is None else replace(target, weights=weights[target.case]) for target in targets]
+    return [target if weights is None else replace(target, weights=weights[target.tally.case]) for target in targets]
 
 
 def mean_corrections(
-    config: RunConfig, verdicts: VerdictColumns, cases: int, clusters: Clusters, weights: Floats | None
+    config: RunConfig, verdicts: VerdictColumns, clusters: Clusters, weights: Floats | None
 ) -> tuple[list[Statistic], dict[str, Any]]:
     """Return the rates of A, B and TIE, or the mean score in units of the annotators' grades, corrected by labels.
 
@@ -114,7 +107,6 @@ def mean_corrections(
     Args:
         config: the run's config.
         verdicts: the verdicts.
-        cases: the number of cases.
         clusters: the clusters of the cases.
         weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
 
@@ -130,10 +122,9 @@ def mean_corrections(
             Target(
                 f"corrected/{name}",
                 name,
-                pairs.case,
+                verdicts.tally,
                 np.where(verdicts.present, verdicts.winner == code, np.nan),
                 np.where(verdicts.labeled, pairs.label == code, np.nan),
-                cases,
                 proportion=True,
             )
             for name, code in rates.items()
@@ -142,7 +133,7 @@ def mean_corrections(
         two_level = targets[:2]
     else:
         names = "corrected/score_mean", "score/mean"
-        target = Target(*names, scored.case, scored.raw, scored.grade, cases, proportion=False)
+        target = Target(*names, scored.tally, scored.raw, scored.grade, proportion=False)
         targets, two_level = weigh_targets([target], weights), []
         if not scale.real and len(scale) == 2:  # the rate of the upper level; grades must be on the judge's scale
             judged, labels = (
@@ -324,7 +315,7 @@ def _row_variance(target: Target, used: Bools, k: float, label: float, clusters:
     """
     values = label * np.where(used & (label > 0), target.labels, 0.0) - k * np.where(used, target.judged, 0.0)
     centered = np.where(used, values - values[used].mean(), 0.0)
-    sums = np.bincount(clusters.of_rows(target.case), weights=centered)
+    sums = np.bincount(clusters.of_rows(target.tally.case), weights=centered)
     return float((sums**2).sum() / used.sum())
 
 
@@ -336,10 +327,9 @@ def class_targets(columns: ClassColumns) -> list[Target]:
         Target(
             f"corrected/prediction_powered/{name}",
             f"class/{name}/rate",
-            columns.case[kept],
+            columns.tally.where(kept),
             np.where(decided, columns.verdicts[kept] == c, np.nan),
             np.where(labeled, columns.labels[kept] == c, np.nan),
-            columns.cases,
             proportion=True,
         )
         for c, name in enumerate(columns.names)

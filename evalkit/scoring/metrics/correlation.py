@@ -185,18 +185,17 @@ _MOST_CELLS = 128
 class _GradedScores:
     """Responses with a score `x` and a grade `y`, in case order, and the grades of responses without a score."""
 
-    case: Ints
+    tally: Tally
     x: Floats
     y: Floats
-    cases: int
     missing_grades: Floats
 
     @classmethod
-    def of(cls, scored: ScoreColumns, cases: int) -> _GradedScores:
+    def of(cls, scored: ScoreColumns) -> _GradedScores:
         graded, scored_rows = np.isfinite(scored.grade), np.isfinite(scored.score)
         both = graded & scored_rows
         x, y = np.round(scored.score[both], 9), scored.grade[both]
-        return cls(scored.case[both], x, y, cases, scored.grade[graded & ~scored_rows])
+        return cls(scored.tally.where(both), x, y, scored.grade[graded & ~scored_rows])
 
     def statistic(self, name: str, columns: Columns, value: Callable[[Floats], Floats], **attributes: Any) -> Statistic:
         """Return a correlation; missing scores are omitted."""
@@ -206,7 +205,7 @@ class _GradedScores:
             columns,
             value,
             n=len(self.x),
-            covered=np.bincount(self.case, minlength=self.cases) > 0,
+            covered=self.tally(np.ones(len(self.x))) > 0,
             missing=missing,
             note=_unbounded(missing),
             why="scores or grades are all equal" if len(self.x) else "no scored response has a grade",
@@ -214,7 +213,7 @@ class _GradedScores:
         )
 
 
-def auc_statistic(scored: ScoreColumns, cases: int) -> Statistic:
+def auc_statistic(scored: ScoreColumns) -> Statistic:
     """Return `agreement/auc`: the area under the ROC curve of scores as predictions of the higher of two grades.
 
     It is the share of pairs of a higher and a lower grade whose scores have the same order, equal scores counting half
@@ -222,19 +221,20 @@ def auc_statistic(scored: ScoreColumns, cases: int) -> Statistic:
 
     Args:
         scored: the scores.
-        cases: the number of cases.
     """
-    graded = _GradedScores.of(scored, cases)
+    graded = _GradedScores.of(scored)
     level, high = np.unique(graded.x, return_inverse=True)[1], graded.y > graded.y.min(initial=np.inf)
     two = len(np.unique(graded.y)) == 2
 
     def areas(weights: Floats) -> Floats:
-        rows = weights[:, graded.case]
+        rows = weights[:, graded.tally.case]
         upper, lower = (np.stack([np.bincount(level, weights=row * side) for row in rows]) for side in (high, ~high))
         below = np.cumsum(lower, axis=1) - lower / 2
         return divide((upper * below).sum(axis=1), upper.sum(axis=1) * lower.sum(axis=1))
 
-    made = graded.statistic("auc", np.zeros((cases, 0)), areas if two else undefined, weighted=True, proportion=True)
+    made = graded.statistic(
+        "auc", np.zeros((graded.tally.cases, 0)), areas if two else undefined, weighted=True, proportion=True
+    )
     return made if two else replace(made, why="grades do not have two levels")
 
 
@@ -242,9 +242,7 @@ def _unbounded(missing: int) -> str | None:
     return "missing scores are omitted and not bounded" if missing else None
 
 
-def correlation_statistics(
-    scored: ScoreColumns, cases: int, ends: tuple[float, float] | None = None
-) -> list[Statistic]:
+def correlation_statistics(scored: ScoreColumns, ends: tuple[float, float] | None = None) -> list[Statistic]:
     """Return Pearson's r, Spearman's rho and Kendall's tau-b of scores and grades, pooled over all responses.
 
     They have bounds over missing scores if the `ends` of the scale are given. Without them, a missing score could have
@@ -252,10 +250,9 @@ def correlation_statistics(
 
     Args:
         scored: the scores.
-        cases: the number of cases.
         ends: the ends of the scale.
     """
-    graded = _GradedScores.of(scored, cases)
+    graded = _GradedScores.of(scored)
     found = [replace(build(graded), reach=_unlike(build, graded)) for build in (_pearson, _spearman, _kendall)]
     if ends is None or not len(graded.missing_grades):
         return found
@@ -281,16 +278,14 @@ def _unlike(build: Callable[[_GradedScores], Statistic], graded: _GradedScores) 
 
     def reach(share: float) -> Bounds:
         some = slice(None, None, 1 + len(graded.x) // EXACT_ROWS)
-        case, x, y = graded.case[some], graded.x[some], graded.y[some]
+        case, x, y, cases = graded.tally.case[some], graded.x[some], graded.y[some], graded.tally.cases
         ends = [x.min(), x.max()], [y.min(), y.max()]
-        added = np.array([graded.cases, graded.cases + 1])
-        weights = np.full((1, graded.cases + 2), 1 - share)
+        added = Tally(np.append(case, [cases, cases + 1]), cases + 2)
+        weights = np.full((1, cases + 2), 1 - share)
         weights[0, -2:] = share * len(x) / 2
         found = []
         for step in (-1, 1):
-            wider = _GradedScores(
-                np.append(case, added), np.append(x, ends[0]), np.append(y, ends[1][::step]), graded.cases + 2, x[:0]
-            )
+            wider = _GradedScores(added, np.append(x, ends[0]), np.append(y, ends[1][::step]), x[:0])
             made = build(wider)
             found.append(float(made.value(weights if made.weighted else made.table.totals(weights))[0]))
         return found[0], found[1]
@@ -298,16 +293,15 @@ def _unlike(build: Callable[[_GradedScores], Statistic], graded: _GradedScores) 
     return reach
 
 
-def spearman_statistic(case: Ints, score: Floats, grade: Floats, cases: int) -> Statistic:
+def spearman_statistic(tally: Tally, score: Floats, grade: Floats) -> Statistic:
     """Return Spearman's rho of scores and grades of responses.
 
     Args:
-        case: (n,) the case of each response.
+        tally: the case of each response.
         score: (n,) the scores.
         grade: (n,) the grades.
-        cases: the number of cases.
     """
-    graded = _GradedScores(case, np.round(score, 9), grade, cases, np.zeros(0))
+    graded = _GradedScores(tally, np.round(score, 9), grade, np.zeros(0))
     return replace(_spearman(graded), reach=_unlike(_spearman, graded))
 
 
@@ -318,7 +312,7 @@ def _pearson(graded: _GradedScores) -> Statistic:
         (values - values.mean()) / values.std() if len(values) and np.ptp(values) else np.zeros(len(values))
         for values in (graded.x, graded.y)
     )
-    columns = Tally(graded.case, graded.cases).columns(*moments(x, y))
+    columns = graded.tally.columns(*moments(x, y))
     return graded.statistic("pearson", columns, pearson_r)
 
 
@@ -342,16 +336,16 @@ def _spearman(graded: _GradedScores) -> Statistic:
     width = int(levels[1].max(initial=0)) + 1
     cells, cell = np.unique(levels[0] * width + levels[1], return_inverse=True)
     if 0 < len(cells) <= min(_MOST_CELLS, len(cell) // 4):
-        columns = Tally(graded.case, graded.cases).columns(*(cell == number for number in range(len(cells))))
+        columns = graded.tally.columns(*(cell == number for number in range(len(cells))))
         of_cells = [cells // width, cells % width]
         return graded.statistic(
             "spearman", columns, lambda totals: np.array([_rank_correlation(row, of_cells) for row in totals])
         )
 
     def rho(weights: Floats) -> Floats:
-        return np.array([_rank_correlation(row[graded.case], levels) for row in weights])
+        return np.array([_rank_correlation(row[graded.tally.case], levels) for row in weights])
 
-    return graded.statistic("spearman", np.zeros((graded.cases, 0)), rho, weighted=True)
+    return graded.statistic("spearman", np.zeros((graded.tally.cases, 0)), rho, weighted=True)
 
 
 def _rank_correlation(weights: Floats, levels: list[Ints]) -> float:
@@ -377,13 +371,13 @@ def _kendall(graded: _GradedScores) -> Statistic:
     if len(graded.x) > EXACT_ROWS:
         return _projected_kendall(graded)
     tables = _pair_tables(graded)
-    both = np.unique(graded.case)
+    both = np.unique(graded.tally.case)
 
     def tau(weights: Floats) -> Floats:
         w = weights[:, both]
         return _tau(*(((w @ table) * w).sum(axis=1) for table in tables))
 
-    return graded.statistic("kendall", np.zeros((graded.cases, 0)), tau, weighted=True)
+    return graded.statistic("kendall", np.zeros((graded.tally.cases, 0)), tau, weighted=True)
 
 
 def _tau(agreement: Floats, untied_x: Floats, untied_y: Floats) -> Floats:
@@ -398,9 +392,9 @@ def _signs(graded: _GradedScores, rows: slice | Ints, columns: slice | Ints) -> 
 
 def _pair_tables(graded: _GradedScores) -> list[Floats]:
     """Return S, X and Y, summed by case along both axes, each (cases, cases)."""
-    if not len(graded.case):
+    if not len(graded.x):
         return [np.zeros((0, 0))] * 3
-    starts = np.unique(graded.case, return_index=True)[1]
+    starts = np.unique(graded.tally.case, return_index=True)[1]
     parts: list[list[Floats]] = [[], [], []]
     for start in range(0, len(graded.x), 256):
         for part, signs in zip(parts, _signs(graded, slice(start, start + 256), slice(None)), strict=True):
@@ -417,7 +411,7 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
     means = [[s.mean(axis=1) for s in _signs(graded, slice(b, b + 1024), anchors)] for b in blocks]
     projections = [np.concatenate(column) for column in zip(*means, strict=True)]
     centres = [float(projection.mean()) for projection in projections]
-    columns = Tally(graded.case, graded.cases).columns(np.ones(len(graded.x)), *projections)
+    columns = graded.tally.columns(np.ones(len(graded.x)), *projections)
 
     def approximate(totals: Floats) -> Floats:
         return _tau(*(2 * ratio(k + 1, 0, totals) - centres[k] for k in range(3)))
@@ -426,7 +420,7 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
     return graded.statistic("kendall", columns, lambda totals: approximate(totals) + shift)
 
 
-def within_statistics(scored: ScoreColumns, verdicts: VerdictColumns, cases: int) -> list[Statistic]:
+def within_statistics(scored: ScoreColumns, verdicts: VerdictColumns) -> list[Statistic]:
     """Return `agreement/pearson_within`, `spearman_within` and `kendall_within`: mean correlations within cases.
 
     Each case with at least two graded scores that are not all equal counts once. Kendall's tau is tau-b (Kendall 1945,
@@ -437,22 +431,21 @@ def within_statistics(scored: ScoreColumns, verdicts: VerdictColumns, cases: int
     Args:
         scored: the scores.
         verdicts: the verdicts, for the pairs of responses.
-        cases: the number of cases.
     """
     both = np.isfinite(scored.score) & np.isfinite(scored.grade)
-    x, y, case = np.round(scored.score[both], 9), scored.grade[both], scored.case[both]
+    x, y, tally = np.round(scored.score[both], 9), scored.grade[both], scored.tally.where(both)
     missing = int((np.isfinite(scored.grade) & ~np.isfinite(scored.score)).sum())
     found = {
-        "pearson": pearson_by_case(x, y, case, cases),
-        "spearman": pearson_by_case(rank(x, case), rank(y, case), case, cases),
-        "kendall": _kendall_within(scored, verdicts, both, cases),
+        "pearson": pearson_by_case(x, y, tally),
+        "spearman": pearson_by_case(rank(x, tally.case), rank(y, tally.case), tally),
+        "kendall": _kendall_within(scored, verdicts, both),
     }
-    several, made = np.bincount(case, minlength=cases) > 1, []
+    several, made = tally(np.ones(len(x))) > 1, []
     for name, r in found.items():
         defined = np.isfinite(r)
         omitted = int((several & ~defined).sum())
         notes = [f"{omitted} cases with equal scores or equal grades are omitted"] if omitted else []
-        statistic = Tally(np.arange(cases), cases).mean(
+        statistic = Tally.each(tally.cases).mean(
             f"agreement/{name}_within",
             np.nan_to_num(r),
             defined,
@@ -465,23 +458,22 @@ def within_statistics(scored: ScoreColumns, verdicts: VerdictColumns, cases: int
     return made
 
 
-def pearson_by_case(x: Floats, y: Floats, case: Ints, cases: int) -> Floats:
+def pearson_by_case(x: Floats, y: Floats, tally: Tally) -> Floats:
     """Return Pearson's r of each case, (cases,); NaN with fewer than two rows or if all are equal.
 
     Args:
         x: (n,) the scores.
         y: (n,) the grades.
-        case: (n,) the case of each row.
-        cases: the number of cases.
+        tally: the case of each row.
     """
-    tally = Tally(case, cases)
+    case = tally.case
     size = np.maximum(tally(np.ones(len(x))), 1.0)
     x, y = x - (tally(x) / size)[case], y - (tally(y) / size)[case]
     ones, _, _, *squares = moments(x, y)
     return pearson_r(np.stack(tally.columns(ones, 0 * x, 0 * y, *squares), axis=1))
 
 
-def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns, known: Bools, cases: int) -> Floats:
+def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns, known: Bools) -> Floats:
     pairs = verdicts.pairs
     i, j = (scored.offset[pairs.case] + index for index in (pairs.i, pairs.j))
     used, signs = known[i] & known[j], []
@@ -489,14 +481,14 @@ def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns, known: Bools
         difference = np.where(used, values[i] - values[j], 0.0)
         signs.append(np.where(np.abs(difference) > FUZZ, np.sign(difference), 0.0))
     dx, dy = signs
-    agreement, untied_x, untied_y = Tally(pairs.case, cases).columns(dx * dy, np.abs(dx), np.abs(dy))
+    agreement, untied_x, untied_y = verdicts.tally.columns(dx * dy, np.abs(dx), np.abs(dy))
     return divide(agreement, np.sqrt(untied_x * untied_y))
 
 
 NO_SCALE = "rewards have no scale to share with grades"
 
 
-def scale_statistics(scored: ScoreColumns, scale: Scale, cases: int) -> list[Statistic]:
+def scale_statistics(scored: ScoreColumns, scale: Scale) -> list[Statistic]:
     """Return `agreement/kappa_quadratic` and `agreement/rmse` of scores and grades on the same scale.
 
     Kappa with quadratic weights needs no classes: it is 1 minus the mean squared difference of scores and grades over
@@ -506,12 +498,11 @@ def scale_statistics(scored: ScoreColumns, scale: Scale, cases: int) -> list[Sta
     Args:
         scored: the scores.
         scale: the scale of the rubric.
-        cases: the number of cases.
     """
     graded, known = np.isfinite(scored.grade), np.isfinite(scored.raw)
     read = graded & known
     x, y, lost = scored.raw[read], scored.grade[read], scored.grade[graded & ~known]
-    n, missing, tally = len(x), len(lost), Tally(scored.case[read], cases)
+    n, missing, tally = len(x), len(lost), scored.tally.where(read)
     off_scale = scale.real or (n > 0 and not (scale.min <= y.min() and y.max() <= scale.max))
     why = f"grades are not on the judge's scale, {scale.name()}" if off_scale else "no scored response has a grade"
     why, scale = (NO_SCALE, Scale(0.0, 1.0, 1.0)) if scale.real else (why, scale)

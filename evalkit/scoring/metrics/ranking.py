@@ -58,20 +58,17 @@ class Games:
         """Whether any two systems were compared."""
         return len(self) > 0
 
-    def codes(self) -> Ints:
+    def codes(self, winner: Codes) -> Ints:
         """Return each game's index into a flat table of wins (row beats column) followed by a flat table of ties."""
         size = len(self.names)
-        own, other = self.i * size + self.j, self.j * size + self.i
-        return np.select([self.winner == TIE, self.winner == A], [size * size + own, own], other)
+        won, lost = self.i * size + self.j, self.j * size + self.i
+        return np.select([winner == TIE, winner == A], [size * size + won, won], lost)
 
     def tables(self, winner: Codes | None = None) -> tuple[Floats, Floats]:
         """Return wins (row beats column) and ties (symmetric) as (systems, systems) tables."""
         size = len(self.names)
-        who = self.winner if winner is None else winner
-        wins, ties = np.zeros((size, size)), np.zeros((size, size))
-        for code, first, second in ((A, self.i, self.j), (B, self.j, self.i)):
-            np.add.at(wins, (first[who == code], second[who == code]), 1.0)
-        np.add.at(ties, (self.i[who == TIE], self.j[who == TIE]), 1.0)
+        codes = self.codes(self.winner if winner is None else winner)
+        wins, ties = np.bincount(codes, minlength=2 * size * size).reshape(2, size, size).astype(np.float64)
         return wins, ties + ties.T
 
 
@@ -357,7 +354,7 @@ def resampled_standing(games: Games, scoring: ScoringConfig) -> Standing:
 
     size = len(games.names)
     shape = (2 * size * size, games.clusters.count)
-    counts = csr_array((np.ones(len(games)), (games.codes(), games.cluster)), shape=shape)
+    counts = csr_array((np.ones(len(games)), (games.codes(games.winner), games.cluster)), shape=shape)
     totals = [np.asarray(counts.sum(axis=1)).reshape(1, -1)]
     totals += [(counts @ weights.T).T for _, weights in games.clusters.draw(scoring.bootstrap, scoring.seed)]
     every = np.concatenate(totals).reshape(-1, 2, size, size)

@@ -82,18 +82,16 @@ def reason_rate(verdicts: VerdictColumns, name: str) -> Statistic:
     return _share(verdicts, name, decided & (verdicts.reason == REASONS[name]))
 
 
-def score_mean(scored: ScoreColumns, scale: Scale, cases: int) -> Statistic:
+def score_mean(scored: ScoreColumns, scale: Scale) -> Statistic:
     """Return `score/mean`: the mean score of the responses in scale units, before normalization.
 
     Args:
         scored: the scores.
         scale: the scale of the rubric.
-        cases: the number of cases.
     """
     known, span, why = np.isfinite(scored.raw), scale.ends, "no response has a score"
     note = UNBOUNDED if span is None and not known.all() else None
-    tally = Tally(scored.case, cases)
-    return tally.mean("score/mean", scored.raw, known, ~known, span=span, limits=span, note=note, why=why)
+    return scored.tally.mean("score/mean", scored.raw, known, ~known, span=span, limits=span, note=note, why=why)
 
 
 UNBOUNDED = "missing scores are not bounded: a score can be any number"
@@ -118,15 +116,15 @@ def score_distinct(scored: ScoreColumns, scale: Scale) -> Metric:
     )
 
 
-def missing_statistics(judgments: JudgmentColumns, cases: int) -> list[Statistic]:
+def missing_statistics(judgments: JudgmentColumns) -> list[Statistic]:
     """Return `missing/unparseable`, `missing/refused`, `missing/failed` and `missing/budget`.
 
     They are shares of the requested judgments. `failed` counts calls that failed, `budget` calls that were not made.
     """
     requested = judgments.asked
-    tally, every = Tally(requested.case, cases), np.ones(len(requested), dtype=bool)
+    every = np.ones(len(requested), dtype=bool)
     return [
-        tally.rate(f"missing/{kind}", requested.kind == code, every, why="no judgment was made")
+        requested.tally.rate(f"missing/{kind}", requested.kind == code, every, why="no judgment was made")
         for code, kind in enumerate(KINDS[:READABLE])
     ]
 
@@ -227,7 +225,7 @@ def one_pass_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
     return _share(verdicts, "missing/one_pass", passes.read.sum(axis=1) == 1)
 
 
-def overall_statistics(config: RunConfig, judgments: JudgmentColumns, cases: int) -> list[Statistic]:
+def overall_statistics(config: RunConfig, judgments: JudgmentColumns) -> list[Statistic]:
     """Return `criteria/overall_disagreement`: how often a judgment's overall winner is not its weighted winner.
 
     A judgment that lacks either is missing. Formats without winners by criterion do not have the metric.
@@ -235,7 +233,6 @@ def overall_statistics(config: RunConfig, judgments: JudgmentColumns, cases: int
     Args:
         config: the run's config.
         judgments: the judgments.
-        cases: the number of cases.
     """
     if config.output.format != "json" and not np.isfinite(judgments.criteria).any():
         return []
@@ -243,16 +240,16 @@ def overall_statistics(config: RunConfig, judgments: JudgmentColumns, cases: int
     margins = weigh(judgments, config.weights()) if follows else pair_margins(config, judgments)
     overall, weighted = sign(judgments.value), sign(margins)
     known = (overall != NONE) & (weighted != NONE)
-    tally, why = Tally(judgments.case, cases), "no judgment has an overall winner and winners by criterion"
+    why = "no judgment has an overall winner and winners by criterion"
     note, name = OVERALL if follows else WEIGHED, "criteria/overall_disagreement"
-    return [tally.rate(name, overall != weighted, known, ~known, note=note, why=why)]
+    return [judgments.tally.rate(name, overall != weighted, known, ~known, note=note, why=why)]
 
 
 UNLIKELY = 0.5
 """Below this mean probability on the scale, `weighted/mass` has a note."""
 
 
-def weight_statistics(config: RunConfig, judgments: JudgmentColumns, cases: int) -> list[Statistic]:
+def weight_statistics(config: RunConfig, judgments: JudgmentColumns) -> list[Statistic]:
     """Return `weighted/rate`, `weighted/mass` and `weighted/open` if log-probabilities were requested.
 
     They are the share of readable judgments with probabilities, and the means of `mass` and `open` over these judgments
@@ -261,14 +258,13 @@ def weight_statistics(config: RunConfig, judgments: JudgmentColumns, cases: int)
     Args:
         config: the run's config.
         judgments: the judgments.
-        cases: the number of cases.
     """
     judges = {judge.label for judge in judges_asked(config) if judge.logprobs}
     if not judges or (len(judgments) and not given_by(judgments, judges).any()):
         return []
     judgments = judgments.asked
     rows = judgments.where(judgments.readable & given_by(judgments, judges))
-    tally, has, every = Tally(rows.case, cases), rows.weighted, np.ones(len(rows), dtype=bool)
+    tally, has, every = rows.tally, rows.weighted, np.ones(len(rows), dtype=bool)
     none = np.full(len(rows), np.nan)
     mass, open_ = (none if column is None else column for column in (rows.mass, rows.open))
     mixed = "judges with answers without probabilities are scored as stated" if has.any() and not has.all() else None
@@ -286,7 +282,7 @@ ODD = 0x5851F42D4C957F2D
 """An odd multiplier: answer × ODD + case identifies the answer of a case."""
 
 
-def cost_statistics(judgments: JudgmentColumns, cases: int) -> list[Statistic]:
+def cost_statistics(judgments: JudgmentColumns) -> list[Statistic]:
     """Return `cost/per_case` in dollars and `latency/per_case` in seconds: means over cases of their answers' totals.
 
     An answer counts with its cost and latency at the time of the request, even if it is now stored, and once if several
@@ -295,7 +291,7 @@ def cost_statistics(judgments: JudgmentColumns, cases: int) -> list[Statistic]:
     """
     judgments = judgments.asked
     _, once = np.unique(judgments.answer * ODD + judgments.case, return_index=True)
-    unread, tally = "there are no answers", Tally(judgments.case[once], cases)
+    unread, tally = "there are no answers", judgments.tally.of(judgments.case[once])
     untimed = "no answer has a latency" if np.isfinite(judgments.cost).any() else unread
     unpriced = "no answer has a price" if np.isfinite(judgments.latency).any() else unread
     found = []
@@ -306,7 +302,9 @@ def cost_statistics(judgments: JudgmentColumns, cases: int) -> list[Statistic]:
         # There is no largest cost. Where all are equal, one case is assumed to cost at most as much as all together.
         limits, missing = (0.0, float(sums[complete].sum())), int((~complete).sum())
         found.append(
-            Tally.each(cases).mean(f"{name}/per_case", sums, complete, missing=missing, limits=limits, why=why)
+            Tally.each(judgments.cases).mean(
+                f"{name}/per_case", sums, complete, missing=missing, limits=limits, why=why
+            )
         )
     return found
 

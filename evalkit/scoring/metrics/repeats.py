@@ -49,7 +49,7 @@ def sample_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Stati
         span = Scale.of(config.rubric).span
     else:
         question, case, result, span = passes_of(judgments, pairs), np.repeat(pairs.case, 2), winner_values(value), 2.0
-    repeats = Repeats.of(question, value, Tally(case, len(pairs.sizes)))
+    repeats = Repeats.of(question, value, verdicts.tally.of(case))
     # Two samples at opposite ends differ most.
     ends = (0.0, span / np.sqrt(2.0)) if np.isfinite(span) else None
     spread = repeats.mean("spread", repeats.deviation(), span=ends, limits=ends)
@@ -429,12 +429,12 @@ RESCALED = "scores, and their noise, are rescaled within each case: use scoring.
 THRESHOLDS = 21
 
 
-def jnd_statistics(config: RunConfig, verdicts: VerdictColumns, cases: int) -> list[Statistic]:
+def jnd_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic]:
     """Return `jnd/noise` and `jnd/labels`, both in units of `tie.threshold`."""
-    return [_from_noise(config, verdicts, cases), _from_labels(verdicts, cases)]
+    return [_from_noise(config, verdicts), _from_labels(verdicts)]
 
 
-def _from_noise(config: RunConfig, verdicts: VerdictColumns, cases: int) -> Statistic:
+def _from_noise(config: RunConfig, verdicts: VerdictColumns) -> Statistic:
     """Return the margin that noise between repeats exceeds with probability 1 - `scoring.confidence`.
 
     It is z s sqrt(t / m), the coefficient of repeatability (Bland and Altman 1999, Stat. Methods Med. Res. 8, 135-160,
@@ -457,7 +457,7 @@ def _from_noise(config: RunConfig, verdicts: VerdictColumns, cases: int) -> Stat
         scored and (scoring.normalize in ("zscore", "rank") or config.rubric.real),
     )
     table = Table.of(
-        Tally(judged[0], cases).columns(
+        verdicts.tally.of(judged[0]).columns(
             (read - mean[request]) ** 2, 1.0 - 1.0 / counts[request], 1 / answers**2, 1 / answers
         )
     )
@@ -481,7 +481,7 @@ def _from_noise(config: RunConfig, verdicts: VerdictColumns, cases: int) -> Stat
     )
 
 
-def _from_labels(verdicts: VerdictColumns, cases: int) -> Statistic:
+def _from_labels(verdicts: VerdictColumns) -> Statistic:
     """Return the margin at which the judge's choice equals the label three times out of four.
 
     With P(correct) = 1 / (1 + exp(-b |margin|)), fitted by maximum likelihood to labeled pairs with a nonzero margin
@@ -498,7 +498,8 @@ def _from_labels(verdicts: VerdictColumns, cases: int) -> Statistic:
     right = (verdicts.lean == verdicts.pairs.label)[decided]
     level, levels = _levels(sizes)
     inside = [level == k for k in range(len(levels))]
-    columns = Tally(verdicts.pairs.case[decided], cases).columns(*(right & rows for rows in inside), *inside)
+    tally = verdicts.tally.where(decided)
+    columns = tally.columns(*(right & rows for rows in inside), *inside)
     why = "the judge's choice does not equal the label more often than by chance at larger margins"
     if not len(sizes):
         why = "no labeled pair has a margin"
@@ -506,7 +507,7 @@ def _from_labels(verdicts: VerdictColumns, cases: int) -> Statistic:
         why = "the judge's choice always equals the label: any margin is noticeable"
     return Statistic(
         "jnd/labels",
-        columns or np.zeros((cases, 0)),
+        columns or np.zeros((tally.cases, 0)),
         lambda totals: _three_in_four(totals, levels),
         limits=(0.0, float(sizes.max(initial=0.0))),
         n=len(sizes),

@@ -124,14 +124,12 @@ def cyclic_shares(n: int) -> Floats:
 
 def enumerate_shares(n: int) -> Floats:
     """Return the shares by enumerating every outcome of every pair."""
-    i, j = np.triu_indices(n, 1)
-    outcomes = np.array(list(product((1, 0, -1), repeat=len(i))), dtype=np.int8)
-    wins = np.zeros((len(outcomes), n, n), dtype=bool)
-    wins[:, i, j], wins[:, j, i] = outcomes == 1, outcomes == -1
-    cyclic = in_cycle(wins).any(axis=1)
+    pairs = n * (n - 1) // 2
+    outcomes = np.array(list(product((A, TIE, B), repeat=pairs)), dtype=np.int8)
+    cyclic = in_cycle(matrices(outcomes)[0]).any(axis=1)
     decided = np.count_nonzero(outcomes, axis=1)
-    every = [comb(len(i), k) * 2**k for k in range(len(i) + 1)]
-    return np.asarray(np.bincount(decided, weights=cyclic, minlength=len(i) + 1) / every)
+    every = [comb(pairs, k) * 2**k for k in range(pairs + 1)]
+    return np.asarray(np.bincount(decided, weights=cyclic, minlength=pairs + 1) / every)
 
 
 def simulate_shares(n: int) -> Floats:

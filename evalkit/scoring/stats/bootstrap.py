@@ -253,6 +253,14 @@ class Tally:
         """Return the sums of rows that are the cases themselves."""
         return cls(np.arange(cases), cases)
 
+    def of(self, case: Ints) -> Tally:
+        """Return the sums of other rows, each of the case (rows,), by the same cases."""
+        return Tally(case, self.cases)
+
+    def where(self, rows: Bools) -> Tally:
+        """Return the sums of the selected rows."""
+        return Tally(self.case[rows], self.cases)
+
     def __call__(self, values: Bools | Floats | Ints) -> Floats:
         """Return the sum of `values` for each case."""
         return np.asarray(np.bincount(self.case, weights=values, minlength=self.cases), dtype=np.float64)

@@ -17,6 +17,7 @@ import numpy as np
 from evalkit.core.checklists import CONSENSUS, decision_order, inherited, leaves, parts_of
 from evalkit.errors import ConfigError
 from evalkit.scoring.stats.arrays import FUZZ, Codes, Ints
+from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.types import Case, ChecklistItem, ItemAnswer, ItemReason, ItemVerdict, Judgment, Status
 
 Rule: TypeAlias = Literal["points", "weighted", "share", "required"]
@@ -143,6 +144,11 @@ class ItemColumns:
     response_case: Ints
     cases: int
     checklists: Sequence[tuple[ChecklistItem, ...]] = ()
+
+    @property
+    def tally(self) -> Tally:
+        """Sums over the items of each case."""
+        return Tally(self.case, self.cases)
 
 
 def rescored(columns: ItemColumns, rule: Rule) -> ItemColumns:
