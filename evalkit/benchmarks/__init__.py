@@ -13,10 +13,15 @@ from evalkit.benchmarks.benchmark import (
     checked_rows,
     choice,
     listed,
+    one_of,
+    published_rows,
     row_by_row,
     shape,
 )
-from evalkit.benchmarks.scoring_rules import View, blend, mean, nothing, rates
+from evalkit.benchmarks.judgment_files import LocatedRow, grouped, located_rows, with_columns
+from evalkit.benchmarks.layouts import decided, records_of
+from evalkit.benchmarks.records import Options, ParsedFile
+from evalkit.benchmarks.scoring_rules import View, blend, labeled_rates, mean, nothing, orders_agree, rates
 from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.columns import NONE
 
@@ -24,7 +29,10 @@ __all__ = [
     "NONE",
     "Benchmark",
     "Importer",
+    "LocatedRow",
     "MetricSpec",
+    "Options",
+    "ParsedFile",
     "RowLocation",
     "Source",
     "View",
@@ -32,10 +40,19 @@ __all__ = [
     "blend",
     "checked_rows",
     "choice",
+    "decided",
+    "grouped",
+    "labeled_rates",
     "listed",
+    "located_rows",
     "mean",
     "nothing",
+    "one_of",
+    "orders_agree",
+    "published_rows",
     "rates",
+    "records_of",
     "row_by_row",
     "shape",
+    "with_columns",
 ]
