@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.baseline import NO_MODEL, Answers, Contest, find_baseline, sides_of
+from evalkit.benchmarks.baseline import NO_MODEL, Answers, contests, find_baseline
 from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, published_rows
 from evalkit.benchmarks.judgment_files import LocatedRow, located_rows, number, sibling_file, with_columns
 from evalkit.benchmarks.layouts import Cells, Field, cells_of, records_of
@@ -25,7 +25,7 @@ from evalkit.datasets.formats import Row
 from evalkit.datasets.named import Placed
 from evalkit.errors import DatasetError
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.logistic import expit
 from evalkit.scoring.verdicts.pairs import over_orders
 from evalkit.types import Case, Metric
@@ -153,26 +153,24 @@ def _rule(view: View) -> list[Statistic | Metric]:
     2404.04475, section 2). Both orders have equal weight; AlpacaEval samples one order per instruction. The
     length-controlled rate requires df_gamed.csv and every instruction.
     """
-    contest = Contest.of(view)
-    credit = (1 + over_orders(contest.margin) if contest.margin.shape[1] == 2 else 1 + contest.margin[:, 0]) / 2
-    there, tally = np.isfinite(credit), Tally(np.arange(len(view.cases)), len(view.cases))
-    turns = [sides_of(case, view.config.dataset.baseline)[1] for case in view.cases]
-    longer = np.array([-_longer(case, turn) for case, turn in zip(view.cases, turns, strict=True)], dtype=np.float64)
+    margin, turns, models = contests(view)
+    credit = (1 + (over_orders(margin) if margin.shape[1] == 2 else margin[:, 0])) / 2
+    there, longer = np.isfinite(credit), np.zeros(len(view.cases))
+    for case in np.flatnonzero(turns).tolist():
+        first, second = (len(response.text) for response in view.cases[case].responses[:2])
+        longer[case] = turns[case] * (second - first)
     found: list[Statistic | Metric] = []
-    for end, rows in contest.models().items():
+    for end, rows in models.items():
         used, lost = rows & there, rows & ~there
         controlled = length_controlled(
             f"alpaca_eval/length_controlled_win_rate{end}", view.cases, rows, longer, credit, missing=int(lost.sum())
         )
         note = RAW if controlled is None else None
-        raw = mean(f"alpaca_eval/win_rate{end}", tally, np.nan_to_num(credit), used, lost, note=note, why=NO_MODEL)
+        raw = mean(
+            f"alpaca_eval/win_rate{end}", view.cases_tally, np.nan_to_num(credit), used, lost, note=note, why=NO_MODEL
+        )
         found += [raw] if controlled is None else [raw, controlled]
     return found
-
-
-def _longer(case: Case, turn: int) -> int:
-    """Return the difference in characters between the model's output and the baseline's."""
-    return turn * (len(case.responses[0].text) - len(case.responses[1].text)) if turn else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.baseline import NO_MODEL, Answers, Contest, find_baseline
+from evalkit.benchmarks.baseline import NO_MODEL, Answers, contests, find_baseline
 from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, published_rows, shape
 from evalkit.benchmarks.judgment_files import LocatedRow, Peek, located_rows, pair_in, text
 from evalkit.benchmarks.layouts import Cells, records_of
@@ -131,18 +131,15 @@ def _rule(view: View) -> list[Statistic | Metric]:
     one model and one baseline, the Bradley-Terry score of version 0.1 is the same number. Verdicts have strengths if a
     judge's margins have different sizes: 1 for much better, a third for better.
     """
-    contest = Contest.of(view)
-    orders = contest.margin.shape[1]
-    margin = contest.margin.ravel()
-    case = np.repeat(np.arange(len(view.cases)), orders)
+    margins, _, parts = contests(view)
+    margin, case = margins.ravel(), np.repeat(np.arange(len(view.cases)), margins.shape[1])
     won = np.isfinite(margin) & (np.abs(margin) > FUZZ)
     graded = bool(won.any()) and float(np.ptp(np.abs(margin[won]))) > FUZZ
     weights = np.where(graded & won & (np.abs(margin) >= STRONG - FUZZ), STRONG_WEIGHT, 1.0)
     credit = np.where(won, margin > 0, 0.5)
     note = None if graded else "verdicts have no strengths: each counts once"
     tally, read = Tally(case, len(view.cases)), np.isfinite(margin)
-    parts, categories = contest.models(), view.subsets("subset", "category")
-    if len(categories) > 1:
+    if len(categories := view.subsets("subset", "category")) > 1:
         parts |= {f"{end}/{name}": one & own for end, one in parts.items() for name, own in categories.items()}
     return [
         mean(

@@ -6,7 +6,6 @@ The model is the first response, the baseline the second.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,8 +14,8 @@ from evalkit.benchmarks.judgment_files import LocatedRow
 from evalkit.benchmarks.scoring_rules import View, by_model
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.scoring.columns import NONE
-from evalkit.scoring.stats.arrays import Bools, Floats
-from evalkit.scoring.verdicts.pairs import combine_samples, over_orders, pair_margins
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints
+from evalkit.scoring.verdicts.pairs import over_orders
 from evalkit.types import Case
 
 Answers = dict[str, dict[str, LocatedRow]]
@@ -52,35 +51,20 @@ def find_baseline(answers: Answers, source: Source, usual: Sequence[str]) -> str
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Contest:
-    """The first pair of each case: `margin` by order, in favor of the model, NaN if missing; (cases, 1 or 2)."""
+def contests(view: View) -> tuple[Floats, Ints, dict[str, Bools]]:
+    """Return the contests of models with their baselines, in the first pair of each case.
 
-    margin: Floats
-    model: list[str]
-
-    @classmethod
-    def of(cls, view: View) -> Contest:
-        """Return the contests of all cases; `margin` is NaN if a case has no model with its baseline."""
-        sides = [sides_of(case, view.config.dataset.baseline) for case in view.cases]
-        margin = np.full((len(sides), 2 if view.both else 1), np.nan)
-        first = (view.pairs.i == 0) & (view.pairs.j == 1)
-        margin[view.pairs.case[first]] = _margins(view)[first]
-        turn = np.array([side[1] for side in sides], dtype=np.float64)
-        return cls(margin * turn[:, None], [side[0] for side in sides])
-
-    def models(self) -> dict[str, Bools]:
-        """Return the cases of each model, by the suffix of the metric's name; empty for a single model."""
-        return by_model(self.model)
-
-
-def _margins(view: View) -> Floats:
-    """Return the margin of each order, the mean of its samples: (pairs, 1 or 2)."""
-    if view.outcome.passes is None:
-        return np.where(view.passes == NONE, np.nan, view.passes)
-    columns = view.outcome.judgments
-    margin = combine_samples(columns, pair_margins(view.config, columns), view.pairs, "mean").margin
-    return margin if view.both else over_orders(margin)[:, None]
+    Returns:
+        The margin by order in favor of the model, (cases, 1 or 2), NaN if it is missing or the case is no contest; 1
+        if the model is the first response, -1 if the baseline is, and 0 if the case is no contest; and the cases of
+        each model, by the suffix of its metrics.
+    """
+    sides = [sides_of(case, view.config.dataset.baseline) for case in view.cases]
+    margins = np.where(view.passes == NONE, np.nan, view.passes)
+    if view.outcome.passes is not None:
+        margins = view.order_margins() if view.both else over_orders(view.order_margins())[:, None]
+    turn = np.array([turn for _, turn in sides], dtype=np.int64)
+    return view.of_first(margins, np.nan) * turn[:, None], turn, by_model([model for model, _ in sides])
 
 
 def sides_of(case: Case, named: str | None) -> tuple[str, int]:

@@ -86,7 +86,6 @@ def _judgments(row: LocatedRow, judge: str) -> Iterator[Cells]:
         "id": row.need("pair_id"),
         "prompt": row.get("question"),
         **{f"response_{side}": row.need(f"response_{side.upper()}") for side in "ab"},
-        **{f"key_{side}": side for side in "ab"},
         "label": choice(row.get("label"), _LABELS, row.place),
         "metadata": {key: row[key] for key in ("source", "original_id", "response_model") if row.get(key)},
         "judge": judge,

@@ -7,7 +7,6 @@ and winners of both orders.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +16,9 @@ from evalkit.benchmarks.benchmark import benchmark, choice, one_of, row_by_row
 from evalkit.benchmarks.judgment_files import LocatedRow, Peek, located_rows, number
 from evalkit.benchmarks.layouts import Cells, Field, decided, records_of
 from evalkit.benchmarks.records import Options, ParsedFile, Record
-from evalkit.benchmarks.scoring_rules import ONE_ORDER, UNREAD, View, blend, nothing
+from evalkit.benchmarks.scoring_rules import ONE_ORDER, View, blend, labeled_rates, nothing, without
 from evalkit.errors import ConfigError
 from evalkit.scoring.columns import NONE, TIE, A, B
-from evalkit.scoring.stats.arrays import Bools, Codes
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric
 
@@ -62,14 +60,20 @@ def _rule(view: View) -> list[Statistic | Metric]:
     scored = view.outcome.scores is not None and not view.outcome.listed
     passes = np.stack([np.where(view.passes[:, 0] == TIE, one, view.passes[:, 0]) for one in (A, B)], axis=1)
     passes = passes if scored else view.passes
-    accuracy = {name: _order_rates(view, passes, cases[view.pairs.case]) for name, cases in subsets.items()}
-    agreement = {name: _agreed(view, passes, cases[view.pairs.case]) for name, cases in subsets.items()}
+    read, same = (passes != NONE).all(axis=1), passes[:, 0] == passes[:, -1]
+    orders, agreed = dict[str, list[Statistic]](), dict[str, Statistic]()
+    for name, cases in subsets.items():
+        rows = cases[view.pairs.case]
+        orders[name] = [
+            labeled_rates(view, name, one == view.pairs.label, one != NONE, {"": cases})[1] for one in passes.T
+        ]
+        agreed[name] = view.tally.rate(name, same, rows & read, rows & ~read, why="no pair was read in both orders")
     found: list[Statistic | Metric] = []
     for group, names in _groups(tuple(subsets)).items():
-        note = _missing_sets(group, names) if names != [""] else "the cases have no set: read as one set"
-        orders = [order for name in names for order in accuracy[name]]
-        together = [agreement[name] for name in names]
-        found.append(blend(f"llmbar/mean_accuracy{group}", orders, note=note))
+        published = {"": SETS, "/adversarial": SETS[1:]}.get(group, ())
+        note = without(published, names) if names != [""] else "the cases have no set: read as one set"
+        accuracy, together = [order for name in names for order in orders[name]], [agreed[name] for name in names]
+        found.append(blend(f"llmbar/mean_accuracy{group}", accuracy, note=note))
         name = f"llmbar/agreement_rate{group}"
         found.append(blend(name, together, note=note) if view.both or scored else nothing(name, ONE_ORDER))
     return found
@@ -79,28 +83,6 @@ def _groups(names: tuple[str, ...]) -> dict[str, list[str]]:
     adversarial = [name for name in names if name not in ("natural", "")]
     groups = {"": list(names), **({"/adversarial": adversarial} if adversarial else {})}
     return groups | {f"/{name}": [name] for name in names if name}
-
-
-def _missing_sets(group: str, names: Sequence[str]) -> str | None:
-    """Return a note on the published sets missing from an average."""
-    wanted = {"": SETS, "/adversarial": SETS[1:]}.get(group, ())
-    missing_sets = [name for name in wanted if name not in names]
-    return f"without {', '.join(missing_sets)}" if missing_sets else None
-
-
-def _order_rates(view: View, passes: Codes, rows: Bools) -> list[Statistic]:
-    """Return the accuracy of each order over labeled rows."""
-    wanted = rows & view.labeled
-    return [
-        view.tally.rate("order", one == view.pairs.label, wanted & (one != NONE), wanted & (one == NONE), why=UNREAD)
-        for one in passes.T
-    ]
-
-
-def _agreed(view: View, passes: Codes, rows: Bools) -> Statistic:
-    read = (passes != NONE).all(axis=1)
-    same = passes[:, 0] == passes[:, -1]
-    return view.tally.rate("agreed", same, rows & read, rows & ~read, why="no pair was read in both orders")
 
 
 def _sniff(start: Peek) -> bool:
@@ -117,23 +99,16 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
         ConfigError: If `options.judge` or `--scores` selects no result.
     """
     evaluators = _result_files(path, options)
-    rows = [(judge, row) for judge, files in evaluators.items() for file in files for row in located_rows(file)]
-    ratings = [(judge, row) for judge, row in rows if "score_1" in _results(row)]
+    rows = [row for judge, files in evaluators.items() for file in files for row in _judged_by(judge, file)]
+    ratings = [row for row in rows if "score_1" in _results(row)]
     if options.scores and not (rows := ratings):
         raise ConfigError("has winners but no scores", where=str(path), remedy="remove --scores")
-    orders = [order for order in ORDERS if any(_results(row).get(order) for _, row in rows)] or ORDERS
-    records = [
-        record
-        for judge, row in rows
-        for record in (
-            records_of([row], _scores, "response", replace(options, judge=judge))
-            if options.scores
-            else records_of([row], lambda row: _winners(row, orders), "pair", replace(options, judge=judge))
-        )
-    ]
+    orders = [order for order in ORDERS if any(_results(row).get(order) for row in rows)] or ORDERS
     if options.scores:
         digits = {"format": "regex", "pattern": r"(?P<score>\d+)", "take": "first"}
+        records = records_of(rows, _scores, "response", options)
         return ParsedFile(records, digits, scale=(0.0, 9.0, 1.0), benchmark=NAME, below=True)
+    records = records_of(rows, lambda row: _winners(row, orders), "pair", options)
     notes = ("winners derived from two scores: ties were decided by order",) if ratings else ()
     first = next(file for files in evaluators.values() for file in files)
     strategy = first.parent.name if first.name == RESULTS else first.stem
@@ -185,18 +160,20 @@ def _results(row: LocatedRow) -> Mapping[str, Any]:
     return last
 
 
+def _judged_by(judge: str, file: Path) -> Iterator[LocatedRow]:
+    for row in located_rows(file):
+        row["judge"] = judge
+        yield row
+
+
 def _asked(row: LocatedRow) -> dict[str, Any]:
     of_set = _set_of(row.file)
-    subset = {"metadata": {"subset": of_set}} if of_set else {}
-    return {"id": f"{of_set}/{row.number + 1}" if of_set else row.number, "prompt": row.get("input", ""), **subset}
+    asked = {"prompt": row.get("input", ""), "judge": row["judge"], "metadata": {"subset": of_set} if of_set else {}}
+    return {"id": f"{of_set}/{row.number + 1}" if of_set else row.number, **asked}
 
 
 def _winners(row: LocatedRow, orders: Sequence[str]) -> Iterator[Cells]:
-    outputs = {
-        name: value
-        for side, key in (("a", "1"), ("b", "2"))
-        for name, value in ((f"key_{side}", key), (f"response_{side}", row.need(f"output_{key}")))
-    }
+    outputs = {"response_a": row.need("output_1"), "response_b": row.need("output_2")}
     label = choice(row.get("label"), {"1": "A", "2": "B"}, row.place)
     for order in orders:
         entry = _results(row).get(order) or {}

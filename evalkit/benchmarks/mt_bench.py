@@ -147,7 +147,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
     turns = with_all(len(view.cases), by_name([f"turn{turn}" if turn else "" for turn in view.of_cases("turn")]))
     for suffix, rows in turns.items():
         for name, ties in (("agreement", True), ("agreement_without_ties", False)):
-            found += _agreement(view, _of_cases(view, verdict), rows, f"{name}{suffix}", ties=ties)
+            found += _agreement(view, view.of_first(verdict, NONE), rows, f"{name}{suffix}", ties=ties)
     if view.outcome.passes is not None:
         return [*found, *win_rates(view, "mt_bench/win_rate", verdict)]
     return [*found, *mean_scores(view, "mt_bench/score", turns)]
@@ -158,14 +158,6 @@ def _verdicts(view: View) -> Codes:
     passes = view.passes
     agreed = np.where(passes[:, 0] == passes[:, -1], passes[:, 0], TIE)
     return np.where((passes == NONE).any(axis=1), NONE, agreed).astype(np.int8)
-
-
-def _of_cases(view: View, winner: Codes) -> Codes:
-    """Return the verdict on each case's first pair."""
-    out = np.full(len(view.cases), NONE, dtype=np.int8)
-    first = (view.pairs.i == 0) & (view.pairs.j == 1)
-    out[view.pairs.case[first]] = winner[first]
-    return out
 
 
 def _choices(labels: Mapping[str, Annotation]) -> list[int]:

@@ -44,10 +44,9 @@ def _rule(view: View) -> list[Statistic | Metric]:
     script. Macro-averages are over all three classes; a class that never occurs counts 0 (Wang et al. 2024,
     arXiv 2306.05087, section 5). Their script reads an unreadable answer as a tie; here it is missing.
     """
-    label, winner = _majority(view.cases)[view.pairs.case], view.outcome.winner
-    first = (view.pairs.i == 0) & (view.pairs.j == 1) & (label != NONE)
-    used, lost = first & (winner != NONE), first & (winner == NONE)
-    table = Confusion.of(view.tally, label, winner, used, lost, CLASSES)
+    label, winner, tally = _majority(view.cases), view.of_first(view.outcome.winner, NONE), view.cases_tally
+    used, lost = (label != NONE) & (winner != NONE), (label != NONE) & (winner == NONE)
+    table = Confusion.of(tally, label, winner, used, lost, CLASSES)
     unbounded = "missing verdicts are omitted, without bounds" if lost.any() else None
 
     def macro(name: str, each: Callable[[Floats], Floats]) -> Statistic:
@@ -57,7 +56,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
         return table.statistic(f"pandalm/{name}", value, reach=None, proportion=True, note=unbounded, why=UNREAD)
 
     return [
-        view.tally.rate("pandalm/accuracy", winner == label, used, lost, why=UNREAD),
+        tally.rate("pandalm/accuracy", winner == label, used, lost, why=UNREAD),
         macro("precision", lambda totals: recalls(matrices(totals).swapaxes(1, 2).reshape(totals.shape))),
         macro("recall", recalls),
         macro("f1", f1_scores),

@@ -25,16 +25,9 @@ from evalkit.types import Metric
 
 _VICUNA: Final = shape("instruction", "gpt4_score")
 
-_SECTIONS: Final = ("The instruction to evaluate", "Response to evaluate", "Reference Answer", "Score Rubrics")
+_SECTIONS: Final = ("The instruction to evaluate", "Response to evaluate", "Reference Answer", "Score Rubric")
 
-_HEADING: Final = re.compile(rf"^###({'|'.join(_SECTIONS)}|Feedback)(?: \(Score 5\))?:[ ]*$", re.MULTILINE)
-
-_PARTS = {
-    "prompt": "The instruction to evaluate",
-    "response": "Response to evaluate",
-    "reference": "Reference Answer",
-    "rubric": "Score Rubrics?",
-}
+_HEADING: Final = re.compile(rf"^###\s*({'|'.join(_SECTIONS)}|Feedback)[^\n:]*:[ \t]*", re.MULTILINE)
 
 _SCORE_COLUMNS, _WORDS = ("prometheus_score", "gpt4_score"), ("prometheus_output", "gpt4_feedback")
 
@@ -68,8 +61,7 @@ def _feedback(row: Row) -> tuple[Row, Row]:
 
 
 def _vicuna(row: LocatedRow) -> tuple[Row, Row]:
-    found = _HEADING.split(str(row["instruction"]))
-    sections = {name: text.strip() for name, text in zip(found[1::2], found[2::2], strict=True)}
+    sections = _sections_of(str(row["instruction"]))
     if missing := [name for name in _SECTIONS if name not in sections]:
         raise DatasetError(f"the instruction has no section '{missing[0]}'", where=row.place, remedy="fix the row")
     prompt, response, reference, rubric = (sections[name] for name in _SECTIONS)
@@ -78,6 +70,11 @@ def _vicuna(row: LocatedRow) -> tuple[Row, Row]:
     # Three runs of one judge are not three annotators: their mean is the grade.
     grade = sum(map(float, scores)) / len(scores)
     return asked, {"text": response, "model": row.get("response_source"), "label": grade}
+
+
+def _sections_of(instruction: str) -> dict[str, str]:
+    parts = _HEADING.split(instruction)
+    return {name: text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def _rule(view: View) -> list[Statistic | Metric]:
@@ -107,16 +104,16 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
 
 def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
-    parts = _split(str(row.need("instruction")))
-    asked = [parts.get(name, "") for name in ("prompt", "rubric", "reference")]
+    sections = _sections_of(str(row.need("instruction")))
+    prompt, response, reference, rubric = (sections.get(name, "") for name in _SECTIONS)
     own = int(_SCORE_COLUMNS[0] not in row)
     words = _listed(row.get(_WORDS[own]))
-    response = {
-        "id": numbers["\0".join(asked)] if asked[0] else row.get("idx", row.number),
-        "prompt": asked[0],
-        "context": rubric_as_context(asked[1]) if asked[1] else None,
-        "reference": asked[2],
-        "response": parts.get("response"),
+    cells = {
+        "id": numbers[f"{prompt}\0{rubric}\0{reference}"] if prompt else row.get("idx", row.number),
+        "prompt": prompt,
+        "context": rubric_as_context(rubric) if rubric else None,
+        "reference": reference,
+        "response": response,
         "model": row.get("response_source"),
         "key": row.get("response_source") or row.number,
         "grade": None if own else _mean(_listed(row.get(_SCORE_COLUMNS[1]))),
@@ -125,7 +122,7 @@ def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
     }
     for sample, score in enumerate(_listed(row.need(_SCORE_COLUMNS[own])) or [None]):
         text = str(words[sample]) if sample < len(words) else None
-        yield {**response, "score": number(score), "text": text, "sample": sample, "error": f"score is {score}"}
+        yield {**cells, "score": number(score), "text": text, "sample": sample, "error": f"score is {score}"}
 
 
 def _listed(value: Any) -> list[Any]:
@@ -135,15 +132,6 @@ def _listed(value: Any) -> list[Any]:
 def _mean(scores: list[Any]) -> float | None:
     known = [score for score in map(number, scores) if score is not None]
     return sum(known) / len(known) if known else None
-
-
-def _split(instruction: str) -> dict[str, str]:
-    found = {}
-    for name, title in _PARTS.items():
-        match = re.search(rf"###\s*{title}[^\n:]*:[ \t]*\n?(.*?)(?=\n###|\Z)", instruction, re.DOTALL)
-        if match:
-            found[name] = match[1].strip()
-    return found
 
 
 BENCHMARKS: Final = (benchmark("prometheus", read=_read_cases, rule=_rule, sniff=_sniff, judgments=_read_judgments),)

@@ -6,10 +6,10 @@ responses are not necessarily equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from evalkit.benchmarks.benchmark import RowLocation, benchmark, listed, row_by_
 from evalkit.benchmarks.judgment_files import LocatedRow, Peek, load_object, located_rows, number
 from evalkit.benchmarks.layouts import Cells, Field, records_of
 from evalkit.benchmarks.records import UNORDERED, Options, ParsedFile
-from evalkit.benchmarks.scoring_rules import View, blend, mean, nothing
+from evalkit.benchmarks.scoring_rules import View, blend, mean, nothing, without
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.scoring.columns import NONE, TIE, A, B
@@ -100,9 +100,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
     A section is the mean of its subsets, weighted as published; the score is the mean of the sections without the prior
     test sets (Lambert et al. 2024, arXiv 2403.13787, section 4, with `constants.py` and `run_rm.py`).
     """
-    case = np.array([k for k, one in enumerate(view.cases) if len(one.responses) > 1], dtype=np.int64)
-    winner = np.full(len(view.cases), NONE, dtype=np.int8)
-    winner[case] = view.comparisons(case, np.zeros_like(case), np.ones_like(case))
+    winner = view.of_first(view.comparisons(view.pairs.case, view.pairs.i, view.pairs.j), NONE)
     tie = 0.5 if view.outcome.scores is None else 0.0
     credit = np.where(winner == TIE, tie, winner == A)
     tally = view.cases_tally
@@ -115,7 +113,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
             f"rewardbench/{name}",
             [subsets[subset] for subset in weights if subset in subsets],
             [weight for subset, weight in weights.items() if subset in subsets],
-            note=_without(weights, subsets),
+            note=without(weights, subsets),
             why=NO_PAIR,
         )
         for name, weights in SECTIONS.items()
@@ -123,15 +121,9 @@ def _rule(view: View) -> list[Statistic | Metric]:
     }
     if not sections:
         return [nothing("rewardbench/score", "no case has a subset of RewardBench"), *subsets.values()]
-    note = _without(SECTIONS, sections)
+    note = without(SECTIONS, sections)
     score = blend("rewardbench/score", list(sections.values()), note=note, why=NO_PAIR)
     return [score, *sections.values(), *subsets.values()]
-
-
-def _without(wanted: Iterable[str], found: Mapping[str, object]) -> str | None:
-    """Return a note on what is missing from a mean."""
-    missing = ", ".join(name for name in wanted if name not in found)
-    return f"without {missing}" if missing else None
 
 
 def _rule2(view: View) -> list[Statistic | Metric]:
@@ -292,9 +284,10 @@ def _shared(row: LocatedRow) -> Cells:
     }
 
 
-def _response(row: LocatedRow, side: str) -> tuple[str, Any, Any, float]:
-    """Return the key, text, model and grade of a response."""
-    return side, row.get(f"text_{side}", row.get(side)), row.get(f"{side}_model"), float(side == "chosen")
+def _response(row: LocatedRow, side: str, end: str = "") -> Cells:
+    """Return the cells of the chosen or the rejected response, their names with an ending."""
+    cells = {"key": side, "response": row.get(f"text_{side}", row.get(side)), "model": row.get(f"{side}_model")}
+    return {f"{name}{end}": value for name, value in {**cells, "grade": float(side == "chosen")}.items()}
 
 
 def _score(row: LocatedRow, side: str) -> float | None:
@@ -307,17 +300,14 @@ def _pair(row: LocatedRow) -> Iterator[Cells]:
     first, second = (_score(row, side) for side in _SIDES)
     if result is None and first is not None and second is not None:
         result = 0.5 if first == second else float(first > second)
-    cells = {**_shared(row), "label": "A", "error": "no result"}
-    for letter, side in zip("ab", _SIDES, strict=True):
-        names = (f"{cell}_{letter}" for cell in ("key", "response", "model", "grade"))
-        cells |= dict(zip(names, _response(row, side), strict=True))
-    yield {**cells, "margin": 2 * result - 1} if result is not None and 0 <= result <= 1 else cells
+    margin = 2 * result - 1 if result is not None and 0 <= result <= 1 else None
+    pair = {**_response(row, "chosen", "_a"), **_response(row, "rejected", "_b")}
+    yield {**_shared(row), **pair, "label": "A", "margin": margin, "error": "no result"}
 
 
 def _scores(row: LocatedRow) -> Iterator[Cells]:
     for side in _SIDES:
-        cells = dict(zip(("key", "response", "model", "grade"), _response(row, side), strict=True))
-        yield {**_shared(row), **cells, "score.reward": _score(row, side), "error": "no score"}
+        yield {**_shared(row), **_response(row, side), "score.reward": _score(row, side), "error": "no score"}
 
 
 BENCHMARKS: Final = (

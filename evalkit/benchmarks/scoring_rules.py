@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -84,13 +84,21 @@ class View:
         """Whether each pair was judged in both orders."""
         return self.outcome.passes is not None and self.outcome.passes.both
 
-    def mean_margin(self) -> Floats:
-        """Return each pair's mean margin over orders, each the mean of its samples; NaN if none is readable."""
-        if self.outcome.passes is None:
-            return self.outcome.margin
+    def order_margins(self) -> Floats:
+        """Return each pair's margin in both orders, each the mean of its samples, (pairs, 2); NaN if not readable."""
         columns = self.outcome.judgments
-        passes = combine_samples(columns, pair_margins(self.config, columns), self.pairs, "mean")
-        return over_orders(passes.margin)
+        return combine_samples(columns, pair_margins(self.config, columns), self.pairs, "mean").margin
+
+    def mean_margin(self) -> Floats:
+        """Return each pair's mean margin over orders; NaN if none is readable."""
+        return self.outcome.margin if self.outcome.passes is None else over_orders(self.order_margins())
+
+    def of_first(self, values: NDArray[Any], missing: float) -> NDArray[Any]:
+        """Return the values of each case's first two responses, from those of all pairs."""
+        found = np.full((len(self.cases), *values.shape[1:]), missing, dtype=values.dtype)
+        first = (self.pairs.i == 0) & (self.pairs.j == 1)
+        found[self.pairs.case[first]] = values[first]
+        return found
 
     def of_cases(self, key: str) -> list[Any]:
         """Return the metadata value of each case for a key; `None` if missing."""
@@ -219,6 +227,12 @@ def by_model(names: Sequence[str] | NDArray[np.object_]) -> dict[str, Bools]:
     if len(models) < 2:
         return {"": np.array(names, dtype=object) != ""}
     return {f"/{slug(name)}": rows for name, rows in models.items()}
+
+
+def without(wanted: Iterable[str], found: Container[str]) -> str | None:
+    """Return a note on the parts that are missing from a mean."""
+    missing = ", ".join(name for name in wanted if name not in found)
+    return f"without {missing}" if missing else None
 
 
 def rates(

@@ -5,7 +5,6 @@ UniEval's meta-evaluations have machine scores and annotators' scores by dimensi
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,17 +36,17 @@ _ANNOTATED: Final = shape("id", "model_id", "decoded", "references", "expert_ann
 _ARTICLE: Final = "text"
 
 
-def _grades(rows: Sequence[Row], column: str = "scores") -> dict[str, list[Any]]:
-    names = dict.fromkeys(name for row in rows for name in row[column])
-    return {name: [row[column].get(name) for row in rows] for name in names}
-
-
 def _case(rows: Sequence[Row], **asked: Any) -> Row:
     """Return the case of one question, with the outputs and the grades of all systems."""
     outputs = [
         {"text": row["system_output"], "model": row["system_id"], "label": row["scores"].get("overall")} for row in rows
     ]
-    return {**asked, "responses": outputs, "grades": _grades(rows)}
+    names = dict.fromkeys(name for row in rows for name in row["scores"])
+    return {
+        **asked,
+        "responses": outputs,
+        "grades": {name: [row["scores"].get(name) for row in rows] for name in names},
+    }
 
 
 def for_the_next_turn(conversation: str) -> str:
@@ -63,11 +62,9 @@ def for_a_summary(text: str) -> str:
 def _read_chats(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each dialogue and fact, with the replies of all systems."""
     chats = grouped(published_rows(benchmark, source), lambda row: (row.file, row["source"], row["context"]))
-    numbers: Counter[Path] = Counter()
-    for rows in chats:
-        first, _ = rows[0], numbers.update([rows[0].file])
-        asked = for_the_next_turn(first["source"])
-        yield first.place, _case(rows, id=str(numbers[first.file]), prompt=asked, context=first["context"])
+    for place, rows in enumerate(chats, 1):
+        asked = for_the_next_turn(rows[0]["source"])
+        yield rows[0].place, _case(rows, id=str(place), prompt=asked, context=rows[0]["context"])
 
 
 def _read_summaries(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
