@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -228,28 +228,23 @@ def length_controlled(
 
 def _data(cases: Sequence[Case], rows: Bools, longer: Floats, credit: Floats) -> _Data | None:
     """Return the rows of the regression; `None` unless every instruction of the benchmark has its calibration."""
-    places = [place for place in np.flatnonzero(rows).tolist() if _known(cases[place])]
-    found: dict[int, dict[str, Any]] = {int(cases[place].metadata[CALIBRATION]["index"]): {} for place in places}
-    places.sort(key=lambda place: int(cases[place].metadata[CALIBRATION]["index"]))
-    known = [cases[place].metadata[CALIBRATION] for place in places]
-    gamed = sorted(tuple(row) for one in known for row in one["gamed"])
-    if not known or len(found) < len(known) or len(known) < int(rows.sum()) or len(gamed) < known[0]["rows"]:
+    places = [(cases[place].metadata.get(CALIBRATION), place) for place in np.flatnonzero(rows).tolist()]
+    by_index = {int(one["index"]): (one, place) for one, place in places if isinstance(one, dict)}
+    known = [one for _, (one, _) in sorted(by_index.items())]
+    gamed = sorted(row for one in known for row in one["gamed"])
+    if not known or len(known) < len(places) or len(gamed) < known[0]["rows"]:
         return None
-    case = np.array(places, dtype=np.int64)
+    case = np.array([place for _, (_, place) in sorted(by_index.items())], dtype=np.int64)
     spread = float(longer[case].std(ddof=1)) if len(case) > 1 else 0.0
     if spread <= FUZZ or not np.isfinite(credit[case]).any():
         return None
-    table = np.array([[np.nan if cell is None else cell for cell in row[1:]] for row in gamed], dtype=np.float64)
+    table = np.array([row[1:] for row in gamed], dtype=np.float64)
     difficulty = np.array([one["difficulty"] for one in known], dtype=np.float64)
     own = np.stack([np.tanh(longer[case] / spread), difficulty, np.ones(len(case))], axis=1)
     x = np.concatenate([np.stack([np.tanh(table[:, 1]), table[:, 2], table[:, 3]], axis=1), own])
     y = np.concatenate([table[:, 0], credit[case]])
     weight = np.where(x[:, 2] > 0, 1.0, _GAMED_WEIGHT)
     return _Data(x, y, weight, case, difficulty)
-
-
-def _known(case: Case) -> bool:
-    return isinstance(case.metadata.get(CALIBRATION), dict)
 
 
 def _fit(data: _Data) -> Floats:

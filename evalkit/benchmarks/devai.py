@@ -47,23 +47,26 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         yield task.place, {"id": str(task["name"]), "prompt": task["query"], **answers_of(task), "checklist": items}
 
 
-def _items(task: Row, place: str, labels: Mapping[str, Any] = MappingProxyType({})) -> list[dict[str, Any]]:
-    found = []
-    for one in listed(task["requirements"], "requirements", place):
+def _requirements(task: Row, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the requirements of a task by id."""
+    for one in listed(task.get("requirements"), "requirements", place):
         if not isinstance(one, dict):
             raise DatasetError("a requirement is not an object", where=place, remedy="fix the file")
-        name = str(require(one, "requirement_id", place))
-        found.append(
-            {
-                "id": name,
-                "criterion": require(one, "criteria", place),
-                # One published requirement names itself.
-                "after": [other for other in one.get("prerequisites") or [] if str(other) != name],
-                "tags": [one["category"]] if isinstance(one.get("category"), str) else [],
-                "label": labels.get(name),
-            }
-        )
-    return found
+        yield str(require(one, "requirement_id", place)), one
+
+
+def _items(task: Row, place: str, labels: Mapping[str, Any] = MappingProxyType({})) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": name,
+            "criterion": require(one, "criteria", place),
+            # One published requirement names itself.
+            "after": [other for other in one.get("prerequisites") or [] if str(other) != name],
+            "tags": [one["category"]] if isinstance(one.get("category"), str) else [],
+            "label": labels.get(name),
+        }
+        for name, one in _requirements(task, place)
+    ]
 
 
 def _sniff(start: Peek) -> bool:
@@ -110,11 +113,10 @@ def _judged_folder(path: Path) -> Path:
 
 def _answers(task: Row, place: str) -> dict[str, bool | None]:
     found: dict[str, bool | None] = {}
-    for one in listed(task.get("requirements"), "requirements", place):
-        satisfied = one.get("satisfied") if isinstance(one, dict) else None
-        if satisfied not in (True, False, None) or not isinstance(satisfied, bool | None):
+    for name, one in _requirements(task, place):
+        found[name] = satisfied = one.get("satisfied")
+        if not isinstance(satisfied, bool | None):
             raise DatasetError(f"satisfied is '{satisfied!s:.40}'", where=place, remedy="write true, false or null")
-        found[str(require(one, "requirement_id", place))] = satisfied
     return found
 
 

@@ -40,7 +40,7 @@ _VERDICTS = {"true": 0.0, "false": 1.0}
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each question, with the answers of all models; categories come from HalluQA.json."""
-    if not source.path.is_dir() and _is_questions(source.path):
+    if not source.path.is_dir() and (first_row(source.path) or {}).keys() >= _QUESTION:
         what = "has questions but no answers to judge"
         raise DatasetError(what, where=str(source.path), remedy="use a file of answers, or the folder with both")
     questions, answers = _questions(benchmark, source.path), list(published_rows(benchmark, source, _ANSWER))
@@ -57,11 +57,6 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
                 "subset": str(question["Category"]).lower().replace("-", "_") if question else None,
             },
         )
-
-
-def _is_questions(file: Path) -> bool:
-    row = first_row(file)
-    return row is not None and row.keys() >= _QUESTION
 
 
 def _questions(benchmark: Benchmark, path: Path) -> dict[Any, Row]:

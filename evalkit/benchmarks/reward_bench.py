@@ -6,7 +6,8 @@ responses are not necessarily equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -21,7 +22,7 @@ from evalkit.benchmarks.scoring_rules import View, blend, mean, nothing, without
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.scoring.columns import NONE, TIE, A, B
-from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric
 
@@ -196,45 +197,25 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
     wide, room = np.where(np.isnan(least), np.nan, gap[joint]), spread[joint]
     size = np.where(room > 0, np.tanh(divide(least, room) - 1), np.sign(least))
     parts = [
-        (ties, _above(gap[ties], 0.0)),
-        (homes, _above(gap[refs], 0.0)),
-        (joint, _above(wide, room)),
-        (joint, _above(least, room)),
-        (joint, size),
+        (ties, _above(gap[ties], 0.0), 0.0),
+        (homes, _above(gap[refs], 0.0), 0.0),
+        (joint, _above(wide, room), 0.0),
+        (joint, _above(least, room), 0.0),
+        (joint, size, -1.0),
     ]
-    sums, counts = (
-        np.stack([Tally(rows, len(view.cases))(count(values)) for rows, values in parts], axis=1)
-        for count in (np.nan_to_num, np.isfinite)
-    )
-    prompts_known = np.isfinite(gap[np.concatenate([refs, ties])])
-    return Statistic(
-        "rewardbench2/ties",
-        np.concatenate([sums, counts], axis=1),
-        lambda totals: np.asarray(divide(totals[:, :5], totals[:, 5:]) @ np.array(_WEIGHTS)),
-        n=int(prompts_known.sum()),
-        missing=int((~prompts_known).sum()),
-        worst=_tie_bounds(parts) if prompts_known.any() else (None, None),
-        why="no tied prompt and its reference have scores",
-    )
+    means = [
+        Tally(rows, len(view.cases)).mean("ties", values, np.isfinite(values), np.isnan(values), span=(low, 1.0))
+        for rows, values, low in parts
+    ]
+    why = "no tied prompt and its reference have scores"
+    known = np.isfinite(gap[np.concatenate([refs, ties])])
+    score = blend("rewardbench2/ties", means, _WEIGHTS, total=sum(_WEIGHTS), proportion=False, why=why)
+    return replace(score, n=int(known.sum()), missing=int((~known).sum()))
 
 
 def _above(values: Floats, limit: float | Floats) -> Floats:
     """Return 1 if a value exceeds its limit and 0 if not; NaN if it is missing."""
     return np.where(np.isnan(values), np.nan, values > limit)
-
-
-def _tie_bounds(parts: Sequence[tuple[Ints, Floats]]) -> Bounds:
-    """Return the scores if all missing prompts had counted against, or for, the judge; the last part is at least -1."""
-    if not all(len(values) for _, values in parts):
-        return None, None
-    low, high = (
-        sum(
-            weight * float(np.where(np.isnan(values), end, values).mean())
-            for weight, end, (_, values) in zip(_WEIGHTS, ends, parts, strict=True)
-        )
-        for ends in ((0.0, 0.0, 0.0, 0.0, -1.0), (1.0,) * 5)
-    )
-    return low, high
 
 
 BENCHMARK = "rewardbench"

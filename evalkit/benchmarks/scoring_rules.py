@@ -186,16 +186,17 @@ def blend(
     parts: Sequence[Statistic | Metric],
     weights: Sequence[float] | None = None,
     *,
+    total: float = 1.0,
     proportion: bool = True,
     note: str | None = None,
     why: str = "nothing to count",
 ) -> Statistic | Metric:
-    """Return the weighted mean of statistics, unweighted by default; undefined if one of them is, or has no value."""
+    """Return the weighted mean of statistics, times `total`; undefined if one of them is, or has no value."""
     known = [part for part in parts if isinstance(part, Statistic)]
     if not known or len(known) < len(parts):
         return nothing(name, next((part.note for part in parts if isinstance(part, Metric) and part.note), why))
     shares = np.ones(len(parts)) if weights is None else np.array(weights, dtype=np.float64)
-    shares /= shares.sum()
+    shares *= total / shares.sum()
     ends = np.cumsum([0, *(len(part.table.columns) for part in known)])
     low, high = shares @ np.array([part.worst for part in known], dtype=np.float64)
 
