@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evalkit.datasets.compression import inner_suffix, open_bytes, reading
+from evalkit.datasets.compression import compression_of, inner_suffix, open_bytes, reading
 from evalkit.datasets.formats import reader_for
-from evalkit.datasets.text import conversation_text, is_conversation
+from evalkit.datasets.text import are_calls, as_messages, conversation_text, is_conversation
 from evalkit.errors import DatasetError
 from evalkit.runs.records import unescaped
 
@@ -103,7 +103,8 @@ def load_json(path: Path) -> Any:
         DatasetError: If it cannot be read, or is not JSON.
     """
     try:
-        return json.loads(_whole(path, _LARGEST).decode("utf-8-sig"))
+        limit = _LARGEST if compression_of(path) is None else _LARGEST // 4
+        return json.loads(_whole(path, limit).decode("utf-8-sig"))
     except OSError as bad:
         raise _unreadable(path, bad) from None
     except json.JSONDecodeError as bad:
@@ -202,6 +203,8 @@ def text(value: Any) -> str:
         return ""
     if is_conversation(value):
         return conversation_text(value)
+    if are_calls(value):
+        return conversation_text(as_messages("assistant", value))
     if isinstance(value, list):
         return "\n\n".join(_message(part) for part in value)
     if isinstance(value, dict) and isinstance(value.get("content"), str | list):
@@ -209,15 +212,26 @@ def text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def subject(value: Any) -> str:
-    """Return the input or output of a task as text: a completion's message, an object's messages or its only value."""
+def subject(value: Any) -> Any:
+    """Return what the input or output of a task has: a completion's message, messages, or an object's only value."""
     if isinstance(value, Mapping):
         choices = value.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
             return subject(choices[0].get("message"))
         if "messages" in value or len(value) == 1:
             return subject(value.get("messages", next(iter(value.values()))))
-    return text(value)
+    return value
+
+
+def spoken(value: Any) -> Any:
+    """Return a prompt that is the JSON of a conversation as its messages, and any other value unchanged."""
+    if isinstance(value, str) and value.lstrip().startswith("[{"):
+        try:
+            messages = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        return messages if is_conversation(messages) else value
+    return value
 
 
 def _message(part: Any) -> str:

@@ -6,11 +6,13 @@ The names of cells imply how their values are read: texts, numbers, winners, gra
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, Literal
 
-from evalkit.benchmarks.judgment_files import LocatedRow, number, text
+from evalkit.benchmarks.judgment_files import LocatedRow, number, spoken, text
 from evalkit.benchmarks.records import (
     NONE,
     NOTHING,
@@ -26,8 +28,8 @@ from evalkit.benchmarks.records import (
 from evalkit.datasets.field_mapping import column_value
 from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
-from evalkit.datasets.text import ABSENT
-from evalkit.errors import DatasetError
+from evalkit.datasets.text import ABSENT, as_messages, is_more_than_text
+from evalkit.errors import ConfigError, DatasetError, did_you_mean
 
 Unit = Literal["pair", "response", "class"]
 Cells = Mapping[str, Any]
@@ -42,6 +44,10 @@ CELLS: Final[Mapping[Unit, tuple[str, ...]]] = {
     "class": (*_ALL, "response", "model", "class"),
 }
 """The cells of each unit that is judged: a pair, the score of one response, or its class."""
+MESSAGES: Final = "messages"
+"""The metadata of a conversation, or of an answer with tool calls or more than text."""
+_NAMED: Final = 5
+_LEVELS: Final = {0.0, 0.5, 1.0}
 _QUALITY: Final = "quality"
 _SWAPPED: Final = {"ab": False, "ba": True, "a": False, "b": True, "false": False, "true": True, "0": False, "1": True}
 MARGINS: Final = {"A": 1.0, "B": -1.0, "TIE": 0.0}
@@ -67,54 +73,135 @@ def cells_of(row: Row, fields: Mapping[str, Field]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the scores of an item: `score` is `None` if there is none, for the reason in `error`."""
+    """One score of a case in a log.
+
+    Attributes:
+        name: The criterion.
+        score: The score; `None` if there is none, for the reason in `error`.
+        grader: Who gave it: a model, or the name of code.
+        is_judge: Whether that is a judge; code is one only if the user says so.
+        reason: The grader's text.
+        error: Why its answer has no score.
+        failure: Why the grader gave no answer.
+        description: The text of the criterion.
+    """
 
     name: str
     score: float | None
+    grader: str
+    is_judge: bool = True
     reason: Any = None
     error: str = ""
+    failure: str = ""
     description: str = ""
 
 
-def scored_items(
-    items: Sequence[Any],
+def read_log(
+    path: Path,
+    listed: Sequence[Any],
     fields: Mapping[str, Field],
-    parts: Callable[[Any], Sequence[Part] | None],
-    names: tuple[str, str],
-    scale: tuple[float, float, float] | None = (0.0, 1.0, 0.001),
-    *,
-    unjudged: bool = False,
+    parts: Callable[[Any], Iterable[Part]],
+    options: Options,
+    unnamed: str = "",
 ) -> ParsedFile:
-    """Return a record for each item, with its scores as criteria, and notes on what is omitted.
+    """Return a record for each case of a log and each judge of it, with the judge's scores as criteria.
+
+    Cases without a judge's score are omitted, unless they failed or `options.answers` asks for all answers.
+    `options.judge` selects a grader, or names the only judge.
 
     Args:
-        items: The items, such as test cases with the scores of several metrics.
-        fields: The fields of an item; `failure` is why it could not be judged.
-        parts: Returns the scores of an item; `None` if it was not judged and is omitted.
-        names: How notes call items that are not judged, and parts without a score.
-        scale: The scale of all scores (min, max, step), if it is known.
-        unjudged: Whether to keep items that are not judged.
+        path: The log.
+        listed: Its cases.
+        fields: The fields of a case, as in `log_cells`.
+        parts: Returns the scores of a case.
+        options: The user's options.
+        unnamed: The judge of all scores if no grader is a judge.
+
+    Raises:
+        DatasetError: If no grader is a judge and `unnamed` is not set.
+        ConfigError: If there are several judges, and none has the name in `options.judge`.
     """
-    judged = [(item, scores or ()) for item in items if (scores := parts(item)) is not None or unjudged]
+    cases = [case for case in listed if isinstance(case, dict)]
+    graded = [(case, list(parts(case))) for case in cases]
+    every = [part for _, given in graded for part in given]
+    notes = []
+    if unnamed and every and not any(part.is_judge or part.grader == options.judge for part in every):
+        notes.append("no grader is a model: all scores are read as those of one judge")
+        graded = [(case, [replace(part, grader=unnamed, is_judge=True) for part in given]) for case, given in graded]
+        every = [part for _, given in graded for part in given]
+    judges = _judges(path, every, options)
     criteria: dict[str, str] = {}
-    records = [
-        record_of({**cells_of(item, fields), **_scored(scores, criteria)}, str(index), "response")
-        for index, (item, scores) in enumerate(judged)
-    ]
-    every = [part for _, scores in judged for part in scores]
-    unscored = sum(part.score is None for part in every)
-    notes = [f"{names[0]}, omitted: {len(items) - len(judged)} of {len(items)}"] if len(judged) < len(items) else []
-    notes += [f"{names[1]}: {unscored} of {len(every)}"] if unscored else []
-    split = (
-        [one for record in records for one in _split(record, by_judge)]
-        if (by_judge := _differing(records))
-        else records
-    )
-    if by_judge:
+    records: list[Record] = []
+    unjudged = 0
+    for index, (case, given) in enumerate(graded):
+        cells = log_cells(case, fields)
+        own = dict.fromkeys(part.grader for part in given if part.grader in judges)
+        if not own and not cells.get("failure") and not options.answers:
+            unjudged += 1
+            continue
+        for judge in own or judges or {"": ""}:
+            scores = _scored([part for part in given if part.grader == judge], criteria)
+            records.append(record_of({**cells, **scores, "judge": judges.get(judge)}, str(index), "response"))
+    judged = [part.score for part in every if part.grader in judges]
+    known = [score for score in judged if score is not None]
+    if others := Counter(part.grader for part in every if part.grader not in judges):
+        notes.append(f"scores of graders that are not judges, omitted: {others.total()} ({', '.join(others)})")
+    if len(cases) < len(listed):
+        notes.append(f"cases that are not objects, omitted: {len(listed) - len(cases)} of {len(listed)}")
+    if unjudged:
+        notes.append(f"cases that no judge scored, omitted: {unjudged} of {len(cases)}")
+    if len(known) < len(judged):
+        notes.append(f"scores of judges that are missing: {len(judged) - len(known)} of {len(judged)}")
+    if by_judge := _differing(records):
+        records = [one for record in records for one in _split(record, by_judge)]
         named = ", ".join(f"{judge} ({', '.join(names)})" for judge, names in by_judge.items())
         notes.append(f"judges with different criteria, each criterion read as a judge: {named}")
         criteria = {}
-    return ParsedFile(split, scale=scale, criteria=criteria, notes=tuple(notes))
+    scale = (0.0, 1.0, 0.5 if {*known} <= _LEVELS else 0.001) if all(0 <= score <= 1 for score in known) else None
+    return ParsedFile(records, scale=scale, criteria=criteria, notes=tuple(notes))
+
+
+def _judges(path: Path, parts: Sequence[Part], options: Options) -> dict[str, str]:
+    """Return the name of each judge by its grader: that in `options.judge`, or else all that are judges."""
+    graders = dict.fromkeys(part.grader for part in parts)
+    judges = dict.fromkeys(part.grader for part in parts if part.is_judge)
+    if options.judge in graders:
+        return {options.judge: options.judge}
+    if options.judge and len(judges) > 1:
+        remedy = did_you_mean(options.judge, graders)
+        raise ConfigError("no such judge", where=f"--judge {options.judge}", remedy=remedy)
+    if graders and not judges and not options.answers:
+        remedy = f"if a grader is a judge, name it: --judge NAME ({', '.join(graders)})"
+        raise DatasetError("no grader is a model", where=str(path), remedy=remedy)
+    return {judge: options.judge or judge for judge in judges}
+
+
+def log_cells(case: Row, fields: Mapping[str, Field]) -> dict[str, Any]:
+    """Return the cells of a case in a log; messages with more than a prompt and an answer as texts are in the metadata.
+
+    Args:
+        case: The case.
+        fields: Those of `record_of`; also `labels` by annotator, and `messages` other than the prompt and the response.
+    """
+    cells = cells_of(case, fields)
+    labels = cells.pop("labels", {})
+    cells["prompt"] = spoken(cells.get("prompt"))
+    turns = as_messages("user", cells["prompt"]), as_messages("assistant", cells.get("response"))
+    messages = cells.pop("messages", None) or [message for part in turns for message in part]
+    metadata = cells.get("metadata")
+    cells["metadata"] = dict(metadata) if isinstance(metadata, Mapping) else {}
+    if any(len(part) > 1 for part in turns) or is_more_than_text(messages):
+        cells["metadata"][MESSAGES] = messages
+    return {**cells, **{f"label.{person}": label for person, label in labels.items()}}
+
+
+def more_than_text(records: Sequence[Record]) -> list[str]:
+    """Return a note on the cases with tool calls, images or other content that is not a text."""
+    names = dict.fromkeys(record.question for record in records if is_more_than_text(record.metadata.get(MESSAGES)))
+    if not names:
+        return []
+    listed = ", ".join([*names][:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return [f"cases with more than text, whose messages are in the metadata: {len(names)} ({listed})"]
 
 
 def _differing(records: Sequence[Record]) -> dict[str, dict[str, None]]:
@@ -147,6 +234,8 @@ def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> dict[str, Any]:
     cells: dict[str, Any] = {f"score.{name}": score for name, score in scores.items()}
     reasons = "\n\n".join(part.reason for part in parts if isinstance(part.reason, str) and part.reason)
     error = "; ".join(part.error for part in parts if part.error) or "no score"
+    if failure := "; ".join(part.failure for part in parts if part.failure):
+        cells["failure"] = failure
     return cells | ({"text": reasons} if reasons else {}) | ({} if scores else {"error": error})
 
 

@@ -20,6 +20,8 @@ SUFFIXES: Final = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"
 _MARKS: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz"}
 _BOM, _UTF16, _UTF32 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff"), (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
 _LONGEST_MARK, _PIECE = 6, 2**17
+LONGEST_ROW = 256_000_000
+"""The most bytes of a row in a compressed file, or of one in a JSON array."""
 
 
 def compression_of(path: Path) -> str | None:
@@ -96,16 +98,31 @@ def open_lines(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
     A byte-order mark is removed, and UTF-16 with one is converted to UTF-8. Other bytes are unchanged.
 
     Raises:
-        DatasetError: If it is UTF-32, or invalid UTF-16.
+        DatasetError: If it is UTF-32, or invalid UTF-16, or a line of a compressed file is too long.
     """
-    with open_bytes(path) as file:
-        first = file.readline()
+    with open_bytes(path) as opened:
+        file = opened if compression_of(path) is None else _bounded(opened, path)
+        first = next(file, b"")
         if first.startswith(_UTF32):
             raise _utf32(path)
         if first.startswith(_UTF16):
             yield _utf16(path)
         else:
             yield enumerate(chain([first.removeprefix(_BOM)] if first else [], file), 1)
+
+
+def _bounded(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    """Yield lines, of which one could fill the memory: a small compressed file can hold gigabytes."""
+    while line := file.readline(LONGEST_ROW + 1):
+        if len(line) > LONGEST_ROW:
+            raise too_long(str(path))
+        yield line
+
+
+def too_long(where: str) -> DatasetError:
+    """Return the error for a row that is longer than `LONGEST_ROW`."""
+    what = f"has a row of more than {LONGEST_ROW // 10**6} MB"
+    return DatasetError(what, where=where, remedy="split the row, or remove what is not judged")
 
 
 def _utf16(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -19,7 +19,15 @@ from zipfile import ZipFile
 from pydantic_core import from_json
 
 from evalkit.core.resources import optional
-from evalkit.datasets.compression import compression_of, decoded, inner_suffix, open_lines, open_texts
+from evalkit.datasets.compression import (
+    LONGEST_ROW,
+    compression_of,
+    decoded,
+    inner_suffix,
+    open_lines,
+    open_texts,
+    too_long,
+)
 from evalkit.errors import ConfigError, DatasetError, EvalkitError, PluginError, did_you_mean
 from evalkit.plugins import DATASETS, construct, entry_points_in, find, is_offered
 
@@ -107,6 +115,8 @@ class _Text:
             except json.JSONDecodeError as bad:
                 cut = bad.msg.startswith("Unterminated") or bad.pos + _LONGEST_TOKEN > len(self._held)
                 if cut and not self._ended:
+                    if len(self._held) - self.at > LONGEST_ROW:
+                        raise too_long(place) from None
                     self._more()
                     continue
                 where, column = self._position(bad)

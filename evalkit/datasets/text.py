@@ -30,6 +30,40 @@ def is_message(value: Any) -> bool:
     return isinstance(value.get("from"), str) and "value" in value and isinstance(value["value"], str | list | None)
 
 
+def as_messages(role: str, value: Any) -> list[Any]:
+    """Return a text, a message, tool calls or a conversation as messages, of `role` where none is named."""
+    if is_conversation(value):
+        return list(value)
+    if is_message(value):
+        return [value]
+    content = {"content": None, "tool_calls": value} if are_calls(value) else {"content": value}
+    return [{"role": role, **content}]
+
+
+def are_calls(value: Any) -> bool:
+    """Return whether a value is a list of tool calls, as in a message."""
+    return isinstance(value, list) and bool(value) and all(isinstance(_function(one), dict) for one in value)
+
+
+def is_more_than_text(messages: Any) -> bool:
+    """Return whether messages have tool calls, or content other than text."""
+    return isinstance(messages, list) and any(
+        bool(one.get("tool_calls"))
+        or one.get("role") == "tool"
+        or (isinstance(parts := one.get("content"), list) and not all(map(_is_text, parts)))
+        for one in messages
+        if isinstance(one, dict)
+    )
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str))
+
+
+def _function(call: Any) -> Any:
+    return call.get("function") if isinstance(call, dict) else None
+
+
 def conversation_text(messages: list[dict[str, Any]]) -> str:
     """Return a conversation as text: a single message as its content, several each under its `[role]`.
 
@@ -65,16 +99,14 @@ def _content(message: dict[str, Any]) -> str:
 
 
 def _part(part: Any) -> str:
-    if isinstance(part, str):
-        return part
-    if isinstance(part, dict) and isinstance(part.get("text"), str):
-        return str(part["text"])
+    if _is_text(part):
+        return str(part["text"]) if isinstance(part, dict) else str(part)
     kind = part.get("type") if isinstance(part, dict) else None
     return f"({kind or 'something'} that is not a text)"
 
 
 def _call(call: Any) -> str:
-    function = call.get("function") if isinstance(call, dict) else None
+    function = _function(call)
     if not isinstance(function, dict):
         return f"(calls {json.dumps(call, ensure_ascii=False)})"
     return f"(calls {function.get('name')} with {function.get('arguments')})"

@@ -20,6 +20,7 @@ from typing import Any
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, peek
+from evalkit.benchmarks.layouts import more_than_text
 from evalkit.benchmarks.records import TIE, Answer, ImportedJudgments, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.core.annotations import FIRST, chosen
 from evalkit.core.scale import fold_class
@@ -171,7 +172,10 @@ def read_format(made: Importer, path: Path, options: Options) -> ParsedFile | Im
         DatasetError: If it is damaged, or has nothing to read.
     """
     try:
-        return made.read(path, options)
+        content = made.read(path, options)
+        if made.is_log and isinstance(content, ParsedFile):
+            return replace(content, notes=(*content.notes, *more_than_text(content.records)))
+        return content
     except DAMAGE as bad:
         what = (
             f"is damaged, or written by a version that evalkit does not know ({type(bad).__name__}: {str(bad)[:100]})"

@@ -197,7 +197,7 @@ def test_inspects_log(bring, write):
     assert [case["prompt"] for case in cases] == ["How?", "What is it?\n(image that is not a text)", "How?"]
     assert cases[0]["reference"] == "use parameterized queries\n\nor statements"
     assert [case["responses"][0]["text"] for case in cases] == ["Use parameters.", "Use parameters.", "Yes."]
-    assert "samples without a scorer, omitted: 1 of 4" in ran.json("manifest.json")["notes"]
+    assert "cases that no judge scored, omitted: 1 of 4" in ran.json("manifest.json")["notes"]
 
 
 def test_inspects_other_logs(bring, write, tmp_path):
@@ -267,7 +267,7 @@ def test_promptfoos_export(bring, write):
     assert ran.values == [("0", [0], {"llm-rubric": 0.4}), ("0", [1], {"llm-rubric": 1.0}), ("1", [0], "failed")]
     models = [[one["model"] for one in case["responses"]] for case in ran.rows("cases.jsonl")]
     assert models == [["openai:gpt-5", "openai:gpt-5-mini"], ["openai:gpt-5-mini"]]
-    assert "outputs without an assertion, omitted: 1 of 4" in ran.json("manifest.json")["notes"]
+    assert "cases that no judge scored, omitted: 1 of 4" in ran.json("manifest.json")["notes"]
 
 
 def test_promptfoos_other_results(bring, write):
@@ -280,7 +280,7 @@ def test_promptfoos_other_results(bring, write):
     ]  # fmt: skip
     path = write("results.jsonl", lines)
     assert recognize_format(path) == "promptfoo"
-    assert bring("promptfoo", str(path)).values == [("0", [0], {"contains": 1.0}), ("1", [0], "unparseable")]
+    assert bring("promptfoo", str(path)).values == [("0", [0], {"contains": 1.0}), ("1", [0], "failed")]
     # One provider with two prompts, a grader of its own, and no numbers of tests.
     rows = [result(0, k, 1, provider={"id": "p", "label": "mine"}, vars={"n": "x"}) for k in (0, 1)]
     for row in rows:
@@ -323,7 +323,7 @@ def test_deepevals_test_runs(bring, write):
     wanted = [("0 sample_test_case", [0], {"Answer Relevancy": 0.92, "Faithfulness": 0.45})]
     ran = bring("deepeval", str(write("test_run.json", TEST_RUN)))
     assert ran.values == wanted
-    assert "test cases without a metric, omitted: 1 of 2" in ran.json("manifest.json")["notes"]
+    assert "cases that no judge scored, omitted: 1 of 2" in ran.json("manifest.json")["notes"]
     for name, content in (
         (".latest_test_run.json", {"testRunData": TEST_RUN}),
         ("cases.json", TEST_RUN["testCases"][:1]),

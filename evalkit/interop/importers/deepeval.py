@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, load_json, number
-from evalkit.benchmarks.layouts import Field, Part, scored_items
+from evalkit.benchmarks.layouts import Field, Part, read_log
 from evalkit.benchmarks.records import Options, ParsedFile
 
 _LISTS = (
@@ -24,9 +24,8 @@ _LISTS = (
 _TEXTS = "input", "scenario", "actualOutput", "turns", "expectedOutput", "context", "retrievalContext"
 _WRAPPED = "testRunData"
 """The key of the test run in .deepeval/.latest_test_run.json."""
-
-_UNNAMED = "deepeval"
-"""The judge of metrics that name no model."""
+_EXTRAS = "tags", "comments", "expectedTools"
+"""Keys of a test case that are metadata."""
 
 Case = Mapping[str, Any]
 
@@ -37,50 +36,39 @@ def _sniff(start: Peek) -> bool:
 
 
 def _read(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each test case, with each metric as a criterion; a failed metric is missing.
+    """Return a record for each test case and model, with each of its metrics as a criterion; metrics of code are not.
 
-    The response of a conversation is its full text. A test case without metrics was not judged and is omitted.
+    The response of a conversation is its full text. A test case with equal texts is the same, measured again.
     """
-    listed = _cases(load_json(path))
-    cases = [case for case in listed if isinstance(case, Mapping)]
+    whole = load_json(path)
+    run = whole.get(_WRAPPED, whole) if isinstance(whole, Mapping) else {}
+    settings = run.get("hyperparameters") or {}
+    listed = _cases(whole)
     ids: dict[str, str] = {}
-    for case in cases:
-        if options.answers or _get(case, "metricsData"):
+    for case in listed:
+        if isinstance(case, Mapping) and (options.answers or _get(case, "metricsData")):
             ids.setdefault(_key(case), f"{len(ids)} {case.get('name') or ''}".strip())
-    judges = [*dict.fromkeys(model for case in cases for metric in _metrics(case) if (model := _model(metric)))]
-    only = options.judge or (judges[0] if len(judges) == 1 else None)
     fields: dict[str, Field] = {
-        "id": lambda item: ids[_key(item[0])],
-        "prompt": lambda item: item[0].get("input") or item[0].get("scenario"),
+        "id": lambda case: ids.get(_key(case)),
+        "prompt": ("input", "scenario"),
+        "model": lambda _: settings.get("model"),
         "response": _either("actualOutput", "turns"),
         "context": _either("context", "retrievalContext"),
         "reference": _either("expectedOutput", "expectedOutcome"),
-        "metadata": _either("additionalMetadata", "metadata"),
-        "judge": lambda item: item[1],
-        "failure": lambda item: "; ".join(str(metric["error"]) for metric in item[2] if metric.get("error")),
+        "metadata": _metadata,
+        "messages": _messages,
     }
-    items = [
-        (case, judge, [metric for metric in _metrics(case) if judge in (only, _model(metric) or _UNNAMED)])
-        for case in cases
-        for judge in (
-            [only] if only else dict.fromkeys(_model(metric) or _UNNAMED for metric in _metrics(case) or [{}])
-        )
-    ]
-    names = "test cases without a metric", "metrics without a score"
-    parsed = scored_items(items, fields, _parts, names, unjudged=options.answers)
-    strange = len(listed) - len(cases)
-    return (
-        replace(parsed, notes=(*parsed.notes, f"cases that are not objects, omitted: {strange}")) if strange else parsed
-    )
+    parsed = read_log(path, listed, fields, _parts, options, "deepeval")
+    named = ", ".join(f"{key}={value}" for key, value in settings.items())
+    return replace(parsed, notes=(*parsed.notes, *([f"hyperparameters of the run: {named}"] if named else [])))
 
 
 def _key(case: Case) -> str:
-    """Return what identifies a test case: one with equal texts is the same, measured again."""
     return json.dumps([_get(case, name) for name in _TEXTS], sort_keys=True)
 
 
-def _either(*names: str) -> Callable[[tuple[Case, str, Sequence[Case]]], Any]:
-    return lambda item: next((value for name in names if (value := _get(item[0], name)) not in (None, "", [])), None)
+def _either(*names: str) -> Callable[[Case], Any]:
+    return lambda case: next((value for name in names if (value := _get(case, name)) not in (None, "", [])), None)
 
 
 def _cases(whole: Any) -> list[Any]:
@@ -96,22 +84,31 @@ def _get(case: Case, name: str) -> Any:
     return case.get(name, case.get(snake))
 
 
-def _metrics(case: Case) -> list[Case]:
-    return [one for one in _get(case, "metricsData") or [] if isinstance(one, Mapping)]
+def _metadata(case: Case) -> dict[str, Any]:
+    extras = {name: value for name in _EXTRAS if (value := _get(case, name))}
+    return {**extras, **(_either("additionalMetadata", "metadata")(case) or {})}
 
 
-def _model(metric: Case) -> str | None:
-    model = _get(metric, "evaluationModel")
-    return str(model) if model else None
-
-
-def _parts(item: tuple[Case, str, Sequence[Case]]) -> Sequence[Part] | None:
-    scored = ((metric, None if metric.get("error") else number(metric.get("score"))) for metric in item[2])
-    parts = [
-        Part(str(metric.get("name")), score, None if score is None else metric.get("reason"))
-        for metric, score in scored
+def _messages(case: Case) -> list[Any] | None:
+    """Return the messages of a test case with tool calls."""
+    if not (called := _get(case, "toolsCalled")):
+        return None
+    calls = [
+        {"type": "function", "function": {"name": call.get("name"), "arguments": _get(call, "inputParameters")}}
+        for call in called
     ]
-    return parts or None
+    answer = {"role": "assistant", "content": _get(case, "actualOutput"), "tool_calls": calls}
+    return [{"role": "user", "content": case.get("input")}, answer]
+
+
+def _parts(case: Case) -> Iterator[Part]:
+    for metric in _get(case, "metricsData") or ():
+        if isinstance(metric, Mapping):
+            failure, model = str(metric.get("error") or ""), _get(metric, "evaluationModel")
+            score = None if failure else number(metric.get("score"))
+            reason = None if score is None else metric.get("reason")
+            name = str(metric.get("name"))
+            yield Part(name, score, str(model or name), bool(model), reason, failure=failure)
 
 
 IMPORTER = Importer("deepeval", "DeepEval's test run or evaluation result as JSON", _sniff, _read, is_log=True)

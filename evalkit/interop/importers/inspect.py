@@ -14,22 +14,23 @@ from zipfile import BadZipFile, ZipFile, ZipInfo, is_zipfile
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, load_object, number, text
-from evalkit.benchmarks.layouts import Field, Part, scored_items
+from evalkit.benchmarks.layouts import Field, Part, read_log
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.core.resources import optional
+from evalkit.datasets.text import is_more_than_text
 from evalkit.errors import DatasetError
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _CONVERT = "convert it with `inspect log convert --to json --output-dir FOLDER`"
 _STARTS = ("header.json", "_journal/start.json", "start.json")
-_LARGEST = 500_000_000
-"""The most bytes of an archive when decompressed: a small one can hold gigabytes."""
+_LARGEST, _LARGEST_SAMPLE = 500_000_000, 100_000_000
+"""The most bytes that are kept of an archive, and read of a sample: a small archive can hold gigabytes."""
+_UNREAD = {"events", "events_data", "store", "timelines"}
+"""Parts of a sample that are not read; most of its bytes."""
 _ZSTD = 93
 _NAMES_AT = 26
 """Where a member's header has the lengths of its name and of its extra field."""
-_LEVELS = {0.0, 0.5, 1.0}
 _MODEL_GRADED, _UNNAMED = "model_graded", "score"
-_NAMES = "samples without a scorer", "scorers' values other than numbers, C, P and I"
 
 Sample = Mapping[str, Any]
 
@@ -44,60 +45,49 @@ def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each sample, epoch and judge, with the value of each of its scorers as a criterion.
 
     A judge is a model that grades: C, P and I are 1, 0.5 and 0, as in Inspect, and N (no answer to grade) is missing.
-    The votes of a panel are judges of their own. Other scorers are counted, unless `options.judge` names one. A sample
-    that failed is a failed judgment; one without a judge's value was not judged and is omitted.
+    The votes of a panel are judges. What a person made of a score is a label; the judge's own value counts. A sample
+    that failed is a failed judgment.
 
     Raises:
         DatasetError: If the log has no samples, or no judge.
     """
     log = _archived(path) if path.suffix == ".eval" else load_object(path)
-    samples, evaluation = list(log.get("samples") or ()), log.get("eval") or {}
+    listed, evaluation = list(log.get("samples") or ()), log.get("eval") or {}
+    samples = [sample for sample in listed if isinstance(sample, Mapping)]
     if not samples:
         remedy = "use a log written with samples (--log-samples)"
         raise DatasetError("the log has no samples", where=str(path), remedy=remedy)
     scorers = dict.fromkeys(name for sample in samples for name in _scores(sample))
-    graders = {name: found for name in scorers if (found := _graders(name, evaluation, samples, options))}
-    if scorers and not graders and not options.answers:
-        remedy = f"if a scorer is a judge, name it: --judge NAME ({', '.join(scorers)})"
-        raise DatasetError("no scorer is a model that grades", where=str(path), remedy=remedy)
-    judges = dict.fromkeys(judge for found in graders.values() for judge in found)
-    if options.answers and not judges:
-        judges = {"": None}
-    names = {judge: options.judge if options.judge and len(judges) == 1 else judge for judge in judges}
+    graders = {name: _graders(name, evaluation, samples) for name in scorers}
+    edited = {name for sample in samples for name, score in _scores(sample).items() if any(_edits(score))}
     fields: dict[str, Field] = {
-        "id": lambda item: str(item[0].get("id")),
-        "prompt": lambda item: item[0].get("input"),
+        "id": lambda sample: str(sample.get("id")),
+        "prompt": "input",
         "model": lambda _: str(evaluation.get("model") or "model"),
-        "response": lambda item: _output(item[0]),
-        "reference": lambda item: text(item[0].get("target")).strip(),
-        "sample": lambda item: int(item[0].get("epoch") or 1) - 1,
-        "judge": lambda item: names[item[1]],
-        "failure": lambda item: _failure(item[0]),
-        "metadata": lambda item: _metadata(item[0]),
+        "response": _output,
+        "reference": lambda sample: text(sample.get("target")).strip(),
+        "sample": lambda sample: int(sample.get("epoch") or 1) - 1,
+        "failure": _failure,
+        "metadata": _metadata,
+        "messages": _messages,
+        "labels": lambda sample: {
+            f"{author} ({name})" if len(edited) > 1 else author: value
+            for name, score in _scores(sample).items()
+            for author, value in _edits(score)
+        },
     }
 
-    def parts(item: tuple[Sample, str]) -> Sequence[Part] | None:
-        sample, judge = item
-        values = [
-            part
-            for name, score in _scores(sample).items()
-            for grader, value, reason in zip(*_votes(score, graders.get(name, ())), strict=True)
-            if grader == judge
-            for part in _parts(name, value, reason)
-        ]
-        return values if values or _failure(sample) else None
+    def parts(sample: Sample) -> Iterator[Part]:
+        for name, score in _scores(sample).items():
+            for grader, given in _votes(_original(score), graders[name] or [name]):
+                yield from _parts(name, given, grader, bool(graders[name]))
 
-    items = [(sample, judge) for sample in samples for judge in judges]
-    values = {part.score for item in items for part in parts(item) or () if part.score is not None}
-    scale = (0.0, 1.0, 0.5) if values and values <= _LEVELS else None
-    parsed = scored_items(items, fields, parts, _NAMES, scale, unjudged=options.answers)
-    return replace(
-        parsed, notes=(*parsed.notes, *_notes(log, samples, [name for name in scorers if name not in graders]))
-    )
+    parsed = read_log(path, listed, fields, parts, options)
+    return replace(parsed, notes=(*parsed.notes, *_notes(log, samples)))
 
 
-def _notes(log: Mapping[str, Any], samples: Sequence[Sample], others: Sequence[str]) -> Iterator[str]:
-    """Yield notes on what is incomplete or omitted."""
+def _notes(log: Mapping[str, Any], samples: Sequence[Sample]) -> Iterator[str]:
+    """Yield a note on a log that is incomplete."""
     evaluation = log.get("eval") or {}
     status, total = log.get("status", "success"), (evaluation.get("dataset") or {}).get("samples")
     epochs = (evaluation.get("config") or {}).get("epochs") or 1
@@ -105,21 +95,13 @@ def _notes(log: Mapping[str, Any], samples: Sequence[Sample], others: Sequence[s
         of = f" of {total * epochs}" if isinstance(total, int) and isinstance(epochs, int) else ""
         state = "invalidated" if log.get("invalidated") else f"incomplete ({status})"
         yield f"the log is {state}: it has {len(samples)}{of} samples"
-    if others:
-        yield f"scorers that are no judges, omitted: {', '.join(others)}"
-    if called := sum(map(_calls_tools, samples)):
-        yield f"samples with tool calls, whose answer is the last one, and whose messages are in the metadata: {called}"
-
-
-def _calls_tools(sample: Sample) -> bool:
-    return any(_get(message, "tool_calls") for message in sample.get("messages") or ())
 
 
 def _archived(path: Path) -> dict[str, Any]:
     """Return the log in an archive, whose members are compressed by deflate or Zstandard.
 
     Raises:
-        DatasetError: If it is damaged, or larger than `_LARGEST` when decompressed.
+        DatasetError: If it is damaged, or too large when decompressed.
     """
     try:
         with ZipFile(path) as archive:
@@ -128,17 +110,20 @@ def _archived(path: Path) -> dict[str, Any]:
             inside = [start, *(name for name in infos if name.startswith("samples/") and name.endswith(".json"))]
             left, values = _LARGEST, []
             for name in inside:
-                content = _member(archive, path, infos[name], left)
-                if len(content) > left:
-                    what = f"is larger than {_LARGEST // 10**6:,} MB when decompressed"
-                    raise DatasetError(what, where=str(path), remedy="log fewer samples, or split the log")
-                left -= len(content)
-                values.append(json.loads(content))
+                limit = min(left, _LARGEST_SAMPLE)
+                content = _member(archive, path, infos[name], limit)
+                if len(content) > limit:
+                    what = f"{name} is too large: more than {limit:,} bytes when decompressed"
+                    raise DatasetError(what, where=str(path), remedy="log fewer or smaller samples")
+                value = {key: part for key, part in json.loads(content).items() if key not in _UNREAD}
+                left -= len(json.dumps(value))
+                values.append(value)
     except (BadZipFile, KeyError, ValueError, OSError, EOFError, RuntimeError, struct.error, zlib.error) as bad:
         what = f"is not a complete .eval archive ({' '.join(str(bad).split())[:120]})"
         raise DatasetError(what, where=str(path), remedy=_CONVERT) from None
     header, *samples = values
-    return {**header, "samples": sorted(samples, key=_order)}
+    # An evaluation that ended early has no header yet.
+    return {"status": "success" if start == _STARTS[0] else "started", **header, "samples": sorted(samples, key=_order)}
 
 
 def _member(archive: ZipFile, path: Path, info: ZipInfo, limit: int) -> bytes:
@@ -166,20 +151,20 @@ def _scores(sample: Sample) -> Mapping[str, Any]:
     return sample.get("scores") or ({_UNNAMED: sample["score"]} if sample.get("score") else {})
 
 
-def _graders(name: str, evaluation: Mapping[str, Any], samples: Sequence[Sample], options: Options) -> Sequence[str]:
+def _graders(name: str, evaluation: Mapping[str, Any], samples: Sequence[Sample]) -> Sequence[str]:
     """Return the models that grade in a scorer, in the order of a panel's votes; empty if it is not a judge."""
     named = [scorer for scorer in evaluation.get("scorers") or () if _get(scorer, "name") == name]
     declared = _models(_get(_get(named[0] if named else {}, "options"), "model"))
     graded = dict.fromkeys(
         str(message["model"])
         for sample in samples
-        for message in _get(_get(_scores(sample).get(name), "metadata"), "grading") or ()
+        for message in _get(_get(_original(_scores(sample).get(name)), "metadata"), "grading") or ()
         if _get(message, "model")
     )
     role = _models(_get(evaluation.get("model_roles"), "grader"))
     if graded or declared or _MODEL_GRADED in name:
         return declared or role or [*graded][:1] or [name]
-    return [name] if name in (options.judge, _UNNAMED) else []
+    return [name] if name == _UNNAMED else []
 
 
 def _models(value: Any) -> list[str]:
@@ -192,13 +177,27 @@ def _get(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, Mapping) else None
 
 
-def _votes(score: Any, graders: Sequence[str]) -> tuple[Sequence[str], Sequence[Any], Sequence[Any]]:
-    """Return the graders of a score, each with its value and its reason; a panel's votes are those of its graders."""
-    value, reason = (score.get("value"), score.get("explanation")) if isinstance(score, Mapping) else (score, None)
+def _original(score: Any) -> Any:
+    """Return a score as its scorer gave it; `None` if a person added it."""
+    first = (_get(score, "history") or [score])[0]
+    return None if _get(first, "provenance") else first
+
+
+def _edits(score: Any) -> Iterator[tuple[str, float]]:
+    """Yield who edited a score, with the new value."""
+    for edit in _get(score, "history") or ():
+        value = _grade(_get(edit, "value"))
+        if value is not None and (author := _get(_get(edit, "provenance"), "author")):
+            yield str(author), value
+
+
+def _votes(score: Any, graders: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each grader of a score with what it gave; a panel's votes are those of its graders."""
     votes = _get(_get(_get(score, "metadata"), "panel"), "votes")
     if isinstance(votes, list) and len(votes) == len(graders) > 1:
-        return graders, votes, [None] * len(votes)
-    return graders[:1], [value] * len(graders[:1]), [reason] * len(graders[:1])
+        yield from ((grader, {"value": vote}) for grader, vote in zip(graders, votes, strict=True))
+    elif score is not None:
+        yield graders[0], score if isinstance(score, Mapping) else {"value": score}
 
 
 def _failure(sample: Sample) -> str:
@@ -207,11 +206,14 @@ def _failure(sample: Sample) -> str:
 
 
 def _metadata(sample: Sample) -> dict[str, Any]:
-    """Return a sample's metadata, with its choices, and its messages if they have more than texts."""
     metadata, choices = sample.get("metadata"), sample.get("choices")
-    own = dict(metadata) if isinstance(metadata, Mapping) else {}
-    messages = {"messages": sample["messages"]} if _calls_tools(sample) else {}
-    return own | ({"choices": choices} if choices else {}) | messages
+    return {**(metadata if isinstance(metadata, Mapping) else {}), **({"choices": choices} if choices else {})}
+
+
+def _messages(sample: Sample) -> list[Any] | None:
+    """Return the messages of a sample if its answer took more than one."""
+    messages = sample.get("messages") or []
+    return messages if len(messages) > 2 or is_more_than_text(messages) else None
 
 
 def _output(sample: Sample) -> str:
@@ -224,14 +226,20 @@ def _output(sample: Sample) -> str:
     return text(content)
 
 
-def _parts(name: str, value: Any, reason: Any) -> Iterator[Part]:
-    """Yield the values of a scorer, by key if it has several."""
+def _parts(name: str, given: Mapping[str, Any], grader: str, is_judge: bool) -> Iterator[Part]:
+    """Yield the values of a scorer, by key if it has several; the first has its text."""
+    value, reason = given.get("value"), given.get("explanation")
     values = {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, Mapping) else {name: value}
     for key, item in values.items():
-        known = _GRADES.get(item, _GRADES.get(item.lower())) if isinstance(item, str) else None
-        grade = number(item) if known is None else known
-        yield Part(key, grade, reason, f"{key} is {item}" if grade is None else "")
+        score = _grade(item)
+        error = "" if score is not None else str(given.get("reason") or f"{key} is {item}")
+        yield Part(key, score, grader, is_judge, reason, error)
         reason = None
+
+
+def _grade(value: Any) -> float | None:
+    known = _GRADES.get(value, _GRADES.get(value.lower())) if isinstance(value, str) else None
+    return number(value) if known is None else known
 
 
 IMPORTER = Importer("inspect", "an Inspect log, .json or .eval", _sniff, _read, is_log=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, load_object, rows_of, text
-from evalkit.benchmarks.layouts import record_of
+from evalkit.benchmarks.judgment_files import Peek, load_object, rows_of
+from evalkit.benchmarks.layouts import Field, log_cells, record_of
 from evalkit.benchmarks.records import Options, ParsedFile, Record
 from evalkit.core.display import relative
 from evalkit.errors import DatasetError
@@ -60,26 +59,16 @@ def _answers(sample: Sample) -> list[Any]:
 def _records(sample: Sample, model: str | None, metrics: Mapping[str, Any]) -> Iterator[Record]:
     """Yield a record for each answer: the model was asked as often as the task repeats."""
     row = sample.get("doc")
+    fields: dict[str, Field] = {
+        "prompt": ("arguments.gen_args_0.arg_0.0", "arguments.gen_args_0.arg_0"),
+        "model": lambda _: model,
+        "reference": "target",
+        "metadata": lambda _: {**(row if isinstance(row, Mapping) else {}), **metrics},
+    }
     for number, answer in enumerate(_answers(sample)):
-        cells = {
-            "id": str(sample["doc_id"]),
-            "prompt": _prompt(sample["arguments"]["gen_args_0"]["arg_0"]),
-            "response": answer,
-            "model": model,
-            "reference": text(sample.get("target")),
-            "metadata": {**(row if isinstance(row, Mapping) else {}), **metrics},
-            "sample": number,
-        }
+        cells = log_cells({**sample, "response": answer}, {**fields, "response": "response"})
+        cells |= {"id": str(sample["doc_id"]), "sample": number}
         yield record_of(cells, cells["id"], "response")
-
-
-def _prompt(given: Any) -> str:
-    """Return a prompt as text; with a chat template that returns JSON, it is a list of messages."""
-    try:
-        messages = json.loads(given) if isinstance(given, str) and given.startswith("[") else given
-    except (ValueError, RecursionError):
-        messages = given
-    return text(messages) if isinstance(messages, list) else text(given)
 
 
 def _metrics(sample: Sample) -> dict[str, Any]:

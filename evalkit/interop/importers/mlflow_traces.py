@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, number, rows_of, subject
-from evalkit.benchmarks.layouts import Unit, record_of
+from evalkit.benchmarks.layouts import Unit, log_cells, record_of
 from evalkit.benchmarks.records import Options, ParsedFile, Record
+from evalkit.datasets.text import as_messages
 from evalkit.errors import DatasetError
 
 _JUDGE, _PERSON, _CODE = "LLM_JUDGE", "HUMAN", "CODE"
@@ -36,10 +37,10 @@ def _read(path: Path, options: Options) -> ParsedFile:
         DatasetError: If no judge assessed the traces, or assessments differ in kind and none is selected.
     """
     traces = [row for _, row in rows_of(path)]
-    valid = [feedback for trace in traces for feedback in _feedback(trace)]
-    judged = dict.fromkeys((_name(one), _source(one, "id")) for one in valid if _source(one, "type") == _JUDGE)
     if options.answers:
         return ParsedFile([_answer(trace) for trace in traces])
+    valid = [feedback for trace in traces for feedback in _feedback(trace)]
+    judged = dict.fromkeys((_name(one), _source(one, "id")) for one in valid if _source(one, "type") == _JUDGE)
     if not judged:
         raise DatasetError("no trace has an assessment by a judge", where=str(path), remedy="use traces with LLM_JUDGE")
     labeled = dict.fromkeys(_name(one) for one in valid if _source(one, "type") == _PERSON)
@@ -54,12 +55,16 @@ def _read(path: Path, options: Options) -> ParsedFile:
     by_source = [source for _, source in chosen]
     judges = {key: key[1] if by_source.count(key[1]) == 1 else f"{key[1]} {key[0]}" for key in chosen}
     records = [record for trace in traces for record in _records(trace, judges, unit, name)]
-    notes = []
-    if others := sum(_source(one, "type") == _CODE and not _failed(one, judged) for one in valid):
-        notes.append(f"assessments by code, omitted: {others}")
-    if left := sum(_source(one, "type") == _JUDGE and (_name(one), _source(one, "id")) not in judges for one in valid):
-        notes.append(f"assessments by judges other than '{name}', omitted: {left}")
-    return ParsedFile(records, notes=tuple(notes))
+    counted = {
+        "assessments by code, omitted": sum(
+            _source(one, "type") == _CODE and not _failed(one, judged) for one in valid
+        ),
+        f"assessments by judges other than '{name}', omitted": sum(
+            _source(one, "type") == _JUDGE and (_name(one), _source(one, "id")) not in judges for one in valid
+        ),
+        "traces that no judge assessed, omitted": len(traces) - len({record.question for record in records}),
+    }
+    return ParsedFile(records, notes=tuple(f"{what}: {count}" for what, count in counted.items() if count))
 
 
 def _feedback(trace: Trace) -> Iterator[Mapping[str, Any]]:
@@ -116,7 +121,7 @@ def _records(trace: Trace, judges: Mapping[tuple[str, str], str], unit: Unit, na
 
 
 def _cells(trace: Trace) -> dict[str, Any]:
-    """Return the cells of a trace's prompt, answer and reference."""
+    """Return the cells of a trace's prompt, answer, reference and tags; calls of tools are messages."""
     spans = (trace.get("data") or {}).get("spans") or ()
     root: Mapping[str, Any] = next((span for span in spans if not span.get("parent_span_id")), {})
     inputs = [_attribute(span, "Inputs") for span in spans]
@@ -125,12 +130,31 @@ def _cells(trace: Trace) -> dict[str, Any]:
         for one in trace["info"].get("assessments") or ()
         if "expectation" in one
     ]
-    return {
+    prompt, response = (subject(_attribute(root, name)) for name in ("Inputs", "Outputs"))
+    called = [message for span in spans if _attribute(span, "Type") == "TOOL" for message in _call(span)]
+    cells = {
         "id": str(trace["info"]["trace_id"]),
-        "prompt": subject(_attribute(root, "Inputs")),
-        "response": subject(_attribute(root, "Outputs")),
+        "prompt": prompt,
+        "response": response,
         "model": next((part["model"] for part in inputs if isinstance(part, Mapping) and part.get("model")), None),
         "reference": subject(expected[0]) if len(expected) == 1 else None,
+        "metadata": {
+            name: tag for name, tag in (trace["info"].get("tags") or {}).items() if not name.startswith("mlflow.")
+        },
+        "messages": called and [*as_messages("user", prompt), *called, *as_messages("assistant", response)],
+    }
+    return log_cells(cells, {name: name for name in cells})
+
+
+def _call(span: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the call of a tool and its result as messages."""
+    name, result = span.get("name"), _attribute(span, "Outputs")
+    call = {"type": "function", "function": {"name": name, "arguments": _attribute(span, "Inputs")}}
+    content = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    return {"role": "assistant", "content": None, "tool_calls": [call]}, {
+        "role": "tool",
+        "name": name,
+        "content": content,
     }
 
 
@@ -149,11 +173,11 @@ def _answer(trace: Trace) -> Record:
             labels[f"label.{_source(one, 'id')}"] = _value(one)
     cells = _cells(trace)
     unit: Unit = "response" if labels and _kind(people) == "response" else "class"
-    return record_of({**cells, **labels, "metadata": said, "judge": ""}, cells["id"], unit)
+    return record_of({**cells, **labels, "metadata": {**cells["metadata"], **said}}, cells["id"], unit)
 
 
 def _attribute(span: Mapping[str, Any], name: str) -> Any:
-    """Return the inputs or outputs of a span, which are JSON in its attributes."""
+    """Return the inputs, outputs or type of a span, which are JSON in its attributes."""
     value = (span.get("attributes") or {}).get(f"mlflow.span{name}")
     try:
         return json.loads(value) if isinstance(value, str) else value

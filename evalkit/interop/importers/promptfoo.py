@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, load_object, number, rows_of
-from evalkit.benchmarks.layouts import Field, Part, scored_items
+from evalkit.benchmarks.layouts import Field, Part, read_log
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.core.hashing import canonical_json
 
 _BY_MODEL = ("rubric", "g-eval", "model-graded", "factuality", "closedqa", "relevance", "faithfulness", "recall", "llm")
 _UNNAMED = "promptfoo"
 """The judge of assertions that name no grader."""
+_HUMAN = "human"
+"""The type of a rating that a person gave in the web page, and the name of that annotator."""
 _UNJUDGED = "No assertions"
 _PLAIN = str | int | float
 _FAULT = 2
@@ -32,58 +34,31 @@ def _sniff(start: Peek) -> bool:
 
 
 def _read(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each output and grader; its criteria are the model-graded assertions, or all if none is.
+    """Return a record for each output and grader, with the assertions that it graded as criteria.
 
-    A grader is the provider of an assertion or that of the config. An output without assertions was not judged and is
-    omitted. A repeated test is one case: its answers are responses to the same prompt.
+    A grader is the provider of an assertion, of its test or of the config. Ratings by people are labels. A repeated
+    test is one case: its answers are responses to the same prompt.
     """
     whole = {} if path.suffix == ".jsonl" else load_object(path)
     results = [row for _, row in rows_of(path)] if path.suffix == ".jsonl" else list(whole["results"]["results"])
     # Rows are in the order in which their tests finished, which differs from run to run.
     rows = sorted((row for row in results if isinstance(row, Mapping)), key=_place)
-    every = [part for row in rows for part in _assertions(row)]
-    graded = [part for part in every if _is_graded(part)]
-    models, default, tests = _models(rows), _name(_default(whole)) or _UNNAMED, _tests(rows)
-    judges = [*dict.fromkeys(_grader(part, default) for part in graded)] or [default]
-    only = options.judge or (judges[0] if len(judges) == 1 else None)
-
-    def chosen(row: Row, judge: str) -> list[Row]:
-        used = [part for part in _assertions(row) if not graded or _is_graded(part)]
-        return [part for part in used if judge in (only, _grader(part, default))]
-
-    items = [
-        (row, judge, chosen(row, judge))
-        for row in rows
-        for judge in ([only] if only else [one for one in judges if chosen(row, one)] or judges)
-    ]
+    models, tests = _models(rows), _tests(rows)
     fields: dict[str, Field] = {
-        "id": lambda item: tests[id(item[0])],
-        "prompt": lambda item: _prompt(item[0]).get("raw"),
-        "model": lambda item: models[_provider(item[0]), item[0].get("promptIdx")],
-        "response": lambda item: (item[0].get("response") or {}).get("output"),
-        "judge": lambda item: item[1],
-        "metadata": lambda item: {
-            key: value for key, value in _variables(item[0]).items() if isinstance(value, _PLAIN)
-        },
-        "failure": lambda item: _failure(item[0]),
+        "id": lambda row: tests[id(row)],
+        "prompt": lambda row: _prompt(row).get("raw"),
+        "model": lambda row: models[_provider(row), row.get("promptIdx")],
+        "response": "response.output",
+        "metadata": lambda row: {key: value for key, value in _variables(row).items() if isinstance(value, _PLAIN)},
+        "failure": _failure,
+        "labels": _ratings,
     }
-
-    def parts(item: tuple[Row, str, list[Row]]) -> Sequence[Part] | None:
-        unjudged = not _assertions(item[0]) and item[0].get("gradingResult")
-        return None if unjudged else [_part(part) for part in item[2]]
-
-    names = "outputs without an assertion", "assertions without a score"
-    parsed = scored_items(items, fields, parts, names, unjudged=options.answers)
-    notes = list(parsed.notes)
-    if every and not graded:
-        notes.insert(0, "no assertion was graded by a model: all assertions are used")
-    elif others := len(every) - len(graded):
-        notes.append(f"assertions not graded by a model, omitted: {others} of {len(every)}")
-    if strange := len(results) - len(rows):
-        notes.append(f"results that are not objects, omitted: {strange} of {len(results)}")
-    if repeated := len({row.get("testIdx") for row in rows}) - len(set(tests.values())):
-        notes.append(f"tests that repeat another one, read as more answers to it: {repeated}")
-    return replace(parsed, notes=tuple(notes))
+    default = _provided(whole.get("config"), "defaultTest") or _UNNAMED
+    others = [row for row in results if not isinstance(row, Mapping)]
+    parsed = read_log(path, [*rows, *others], fields, lambda row: _parts(row, default), options, _UNNAMED)
+    repeated = len({row.get("testIdx") for row in rows}) - len(set(tests.values()))
+    notes = [f"tests that repeat another one, read as more answers to it: {repeated}"] if repeated else []
+    return replace(parsed, notes=(*parsed.notes, *notes))
 
 
 def _place(row: Row) -> tuple[int, int]:
@@ -103,17 +78,38 @@ def _prompt(row: Row) -> Row:
 
 
 def _failure(row: Row) -> str | None:
-    # The row's error can also report a failed assertion.
-    failed = row.get("failureReason") in (None, _FAULT) or not row.get("gradingResult")
-    return str(row["error"]) if failed and row.get("error") else None
+    error = row.get("error")
+    if not row.get("gradingResult"):
+        return str(error or "not graded")
+    # The error can also report a failed assertion.
+    return str(error) if error and row.get("failureReason") in (None, _FAULT) else None
 
 
-def _part(part: Row) -> Part:
-    assertion, failed = _assertion(part), bool((part.get("metadata") or {}).get("graderError"))
-    score, value = None if failed else number(part.get("score")), assertion.get("value")
-    name = str(assertion.get("metric") or assertion.get("type") or "score")
-    reason = str(part.get("reason") or "") if score is not None else None
-    return Part(name, score, reason, description=value if isinstance(value, str) else "")
+def _parts(row: Row, default: str) -> Iterator[Part]:
+    """Yield the assertions of an output, other than ratings by people."""
+    default = _provided(row, "testCase") or default
+    for part in _assertions(row):
+        assertion, kind = _assertion(part), _kind(part)
+        if kind == _HUMAN:
+            continue
+        reason, value = str(part.get("reason") or ""), assertion.get("value")
+        failure = reason or "failed" if (part.get("metadata") or {}).get("graderError") else ""
+        score = None if failure else number(part.get("score"))
+        is_judge = any(word in kind.removeprefix("not-") for word in _BY_MODEL)
+        yield Part(
+            str(assertion.get("metric") or kind),
+            score,
+            (_name(assertion.get("provider")) or default) if is_judge else kind,
+            is_judge,
+            None if score is None else reason,
+            failure=failure,
+            description=value if isinstance(value, str) else "",
+        )
+
+
+def _ratings(row: Row) -> dict[str, Any]:
+    """Return a person's rating of an output."""
+    return {kind: part.get("score") for part in _assertions(row) if (kind := _kind(part)) == _HUMAN}
 
 
 def _assertions(row: Row) -> list[Row]:
@@ -129,25 +125,22 @@ def _assertion(part: Row) -> Row:
     return assertion if isinstance(assertion, Mapping) else {}
 
 
-def _is_graded(part: Row) -> bool:
-    kind = str(_assertion(part).get("type", "")).removeprefix("not-")
-    return any(word in kind for word in _BY_MODEL)
+def _kind(part: Row) -> str:
+    return str(_assertion(part).get("type") or "score")
 
 
-def _default(whole: Row) -> Any:
-    """Return the grader in the config of an evaluation."""
-    found: Any = whole
-    for key in ("config", "defaultTest", "options", "provider"):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+def _provided(value: Any, key: str) -> str:
+    """Return the name of the grader in the options of a test, below a key."""
+    for name in (key, "options", "provider"):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return _name(value)
 
 
 def _name(provider: Any) -> str:
-    return str((provider.get("id") if isinstance(provider, Mapping) else provider) or "")
-
-
-def _grader(part: Row, default: str) -> str:
-    return _name(_assertion(part).get("provider")) or default
+    """Return the name of a provider: an id, an object with one, or providers by kind of which one is for texts."""
+    if isinstance(provider, Mapping):
+        return _name(provider.get("id") or provider.get("text"))
+    return str(provider or "")
 
 
 def _tests(rows: Sequence[Row]) -> dict[int, Any]:
