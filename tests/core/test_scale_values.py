@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.support.verdicts import read_rating
 SHIPPED = {
     path.stem: path
     for path in sorted((shipped("conf") / "rubric").glob("*.yaml"))
-    if "\nclasses:" not in path.read_text("utf-8")  # which have no numbers
+    if not re.search("^(classes|real):", path.read_text("utf-8"), re.M)  # which have no numbers, or no scale
 }
 RATING = OutputConfig(format="rating")
 PATTERN = OutputConfig(format="regex", pattern=r"Score: (?P<score>\d)")
