@@ -9,9 +9,9 @@ from typing import Any
 from deepeval.metrics import BaseMetric
 from deepeval.test_case import LLMTestCase, SingleTurnParams
 
-from evalkit.adapters import JUDGE, AdaptedJudge, needed_share
 from evalkit.engine.event_loop import run_async
 from evalkit.serving import Judge
+from evalkit.serving.rating import JUDGE, PASSES, AdaptedJudge, needed_share
 
 
 class JudgeMetric(BaseMetric):
@@ -32,7 +32,7 @@ class JudgeMetric(BaseMetric):
         self,
         judge: Judge | str | Path,
         *,
-        threshold: float = 0.5,
+        threshold: float = PASSES,
         name: str = JUDGE,
         passing: Collection[str] = (),
         **options: Any,

@@ -9,8 +9,8 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, stderr
 from inspect_ai.scorer import scorer as as_scorer
 from inspect_ai.solver import TaskState
 
-from evalkit.adapters import AdaptedJudge, Rating
 from evalkit.serving import Judge
+from evalkit.serving.rating import AdaptedJudge, Rating
 
 
 def scorer(judge: Judge | str | Path, **options: Any) -> Scorer:

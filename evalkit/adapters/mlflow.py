@@ -10,8 +10,8 @@ from mlflow.entities import AssessmentSource, Feedback
 from mlflow.genai.scorers import Scorer
 from mlflow.genai.scorers import scorer as as_scorer
 
-from evalkit.adapters import JUDGE, AdaptedJudge
 from evalkit.serving import Judge
+from evalkit.serving.rating import JUDGE, AdaptedJudge
 
 
 def scorer(judge: Judge | str | Path, *, name: str = JUDGE, passing: Collection[str] = (), **options: Any) -> Scorer:

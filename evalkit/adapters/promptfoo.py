@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from evalkit.adapters import ANSWERED, WANTED, AdaptedJudge, needed_share
-
-_PASSES = 0.5
+from evalkit.serving.rating import ANSWERED, PASSES, WANTED, AdaptedJudge, needed_share
 
 
 def get_assert(output: Any, context: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,7 +23,7 @@ def get_assert(output: Any, context: Mapping[str, Any]) -> dict[str, Any]:
         EvalkitError: If there is no verdict, which promptfoo shows as an error.
     """
     options, variables = dict(context.get("config") or {}), context.get("vars") or {}
-    threshold = options.pop("threshold", _PASSES)
+    threshold = options.pop("threshold", PASSES)
     wanted = {name: variables[name] for name in WANTED if name in variables}
     rating = _adapted(options).rate_sync({**variables, "prompt": context.get("prompt")}, output, wanted or None)
     share = needed_share(rating)

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic_evals.evaluators import EvaluationReason, Evaluator, EvaluatorContext
 
-from evalkit.adapters import JUDGE, AdaptedJudge
 from evalkit.errors import EvalkitError
+from evalkit.serving.rating import JUDGE, AdaptedJudge
 
 
 @dataclass

@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Query
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel, Field
@@ -27,7 +27,8 @@ from evalkit.engine.event_loop import freeze_imports, on_interrupt
 from evalkit.engine.judging import GRACE_SECONDS
 from evalkit.serving.admission import SECURITY, Admission, Refusal, quiet_config, reply
 from evalkit.serving.judge import JudgeVerdict
-from evalkit.serving.service import CaseInput, Rate, Service, problem
+from evalkit.serving.rating import PASSES
+from evalkit.serving.service import CaseInput, OutputInput, Rate, Service, problem
 from evalkit.tools import Tool
 
 OPEN: Final = "/health"
@@ -170,6 +171,13 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
     async def judge(case: CaseInput) -> Response:
         """Judge a case: the verdict, its reason, its cost, and what is known about the judge."""
         return reply(await service.judge(case))
+
+    @app.post("/webhook")
+    async def webhook(
+        question: OutputInput, threshold: float = PASSES, passing: Annotated[list[str] | None, Query()] = None
+    ) -> Response:
+        """Judge an output as an assertion of promptfoo: whether it passes, its score from 0 to 1, and the reason."""
+        return reply(await service.assess(question, threshold, passing or ()))
 
     for tool in service.tools.values():
         _add(app, service, tool)

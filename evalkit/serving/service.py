@@ -8,12 +8,13 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalkit.engine.judging import GRACE_SECONDS
 from evalkit.errors import EvalkitError
 from evalkit.serving.admission import Refusal
 from evalkit.serving.judge import Judge, failure_of
+from evalkit.serving.rating import WANTED, AdaptedJudge
 from evalkit.serving.trust import Trust
 from evalkit.tools import TOOLS, PairwiseCompareInput, Tool
 from evalkit.tools.models import ToolInput, ToolModel, ToolTrust
@@ -41,6 +42,15 @@ class CaseInput(BaseModel):
     context: str | None = Field(None, description="Background that the judge needs, such as retrieved documents.")
     reference: str | None = Field(None, description="A reference answer.")
     checklist: list[str | dict[str, Any]] | None = Field(None, description="The requirements, for a checklist judge.")
+
+
+class OutputInput(BaseModel):
+    """An output to judge, as promptfoo sends it to a webhook."""
+
+    output: Any = Field(description="The output: a text, or an object that names responses.")
+    context: dict[str, Any] = Field(
+        description="The prompt as `prompt`, and as `vars` an object that can name context, reference and response_b."
+    )
 
 
 class Rate:
@@ -120,6 +130,29 @@ class Service:
         if verdict.status == "missing":
             _raise_if_failed(verdict.error_kind, verdict.error)
         return verdict.json()
+
+    async def assess(self, question: OutputInput, threshold: float, passing: Sequence[str]) -> dict[str, Any]:
+        """Return whether an output passes, its score from 0 to 1 and the reason.
+
+        Raises:
+            Refusal: As `judge`; or if there is no verdict.
+        """
+        variables = question.context.get("vars") or {}
+        wanted = {name: variables[name] for name in WANTED if name in variables}
+        try:
+            adapted = AdaptedJudge(self._judge, passing)
+            inputs = {**variables, "prompt": question.context.get("prompt")}
+            case = CaseInput.model_validate(adapted.fields(inputs, question.output, wanted or None))
+        except EvalkitError as error:
+            raise Refusal(422, str(error)) from None
+        except ValidationError as error:
+            raise Refusal(422, problem(error.errors())) from None
+        verdict = await self.judge(case)
+        share = adapted.share(verdict["winner"], verdict["score"], verdict["class_name"])
+        if share is None:
+            reason = verdict["reason"] if verdict["class_name"] is None else "name the classes that pass: ?passing=NAME"
+            raise Refusal(503 if verdict["class_name"] is None else 422, f"no score: {reason}")
+        return {"pass": share >= threshold, "score": share, "reason": verdict["explanation"] or verdict["reason"]}
 
     async def use(self, tool: Tool, arguments: ToolInput) -> ToolModel:
         """Return the result of a tool.

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from evalkit.adapters import AdaptedJudge, needed_share
+from evalkit.adapters import AdaptedJudge
 from evalkit.errors import ConfigError
+from evalkit.serving.rating import needed_share
 from tests.adapters.conftest import ASKED, BAD, DOWN, GOOD, Judges
 
 

@@ -1,0 +1,140 @@
+"""A judge's verdicts on the outputs of tasks, as other frameworks need them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic_core import to_jsonable_python
+
+from evalkit.benchmarks.judgment_files import subject
+from evalkit.engine.event_loop import run_async
+from evalkit.errors import ConfigError, EvalkitError, did_you_mean
+from evalkit.serving.judge import Judge, JudgeVerdict, load_judge
+from evalkit.types import Winner
+
+SHARES: Final = {"A": 1.0, "TIE": 0.5, "B": 0.0}
+ASKED: Final = ("prompt", "context", "reference", "checklist")
+ANSWERED: Final = ("response", "response_a", "response_b", "responses")
+WANTED: Final = (*ASKED[1:], "response_b")
+_TEXTS: Final = (*ASKED[:3], *ANSWERED[:3])
+PASSES: Final = 0.5
+"""The lowest score that passes, by default."""
+JUDGE: Final = "judge"
+"""The name of a score in another framework, unless its user names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """A judge's verdict as other frameworks need it.
+
+    Attributes:
+        value: The winner, score or class; `None` if there is none.
+        share: The value from 0 to 1: a score's position on its scale; 1 if the first response wins, 0.5 for a tie, 0
+            if the second wins; 1 or 0 for a class that passes or not. `None` if there is none.
+        rationale: The judge's own words, or the source of the verdict.
+        error: Why there is no value.
+        metadata: What is known about the judge and this verdict, as texts by name.
+    """
+
+    value: float | str | None = None
+    share: float | None = None
+    rationale: str | None = None
+    error: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+class AdaptedJudge:
+    """A judge that rates the input, output and expected output of a task.
+
+    Args:
+        judge: A judge, or the folder of one.
+        passing: The classes that pass, for frameworks that need a number from a judge of classes.
+        **options: The options of `load_judge`.
+
+    Raises:
+        ConfigError: If the judge cannot be loaded, or a passing class is not one of its classes.
+    """
+
+    def __init__(self, judge: Judge | str | Path, passing: Collection[str] = (), **options: Any) -> None:
+        self.judge = judge if isinstance(judge, Judge) else load_judge(judge, **options)
+        self.passing, classes = frozenset(passing), self.judge.config.rubric.classes
+        if unknown := sorted(self.passing - classes.keys()):
+            what = f"'{unknown[0]}' is not a class of the judge"
+            raise ConfigError(what, where="passing", remedy=did_you_mean(unknown[0], classes))
+
+    @property
+    def label(self) -> str:
+        """The name of the judge."""
+        return self.judge.config.judge.label
+
+    def fields(self, inputs: Any, output: Any, expected: Any = None) -> dict[str, Any]:
+        """Return the fields of a case.
+
+        The input is the prompt, and the output is the response. The expected output is the reference, or, for a judge
+        of pairs, the second response. Each can be an object with some of these fields instead: an input or an expected
+        output can also name a context and a checklist, and an output several responses.
+        """
+        inputs, output, expected = (to_jsonable_python(value, fallback=str) for value in (inputs, output, expected))
+        pairs = self.judge.config.mode.name == "pairwise"
+        asked, answered, wanted = (
+            {name: value for name, value in part.items() if name in names and value is not None}
+            if isinstance(part, Mapping)
+            else {}
+            for part, names in ((inputs, ASKED), (output, ANSWERED), (expected, WANTED[: 3 + pairs]))
+        )
+        if "prompt" not in asked:
+            asked["prompt"] = {name: value for name, value in inputs.items() if name not in asked} if asked else inputs
+        if not answered and output is not None:
+            answered = {"response_a" if pairs else "response": output}
+        if not wanted and expected is not None:
+            wanted = {"response_b" if pairs else "reference": expected}
+        case = answered | wanted | asked
+        return case | {name: subject(case[name]) for name in _TEXTS if name in case}
+
+    async def rate(self, inputs: Any, output: Any, expected: Any = None) -> Rating:
+        """Judge an output; errors are in the rating."""
+        try:
+            return self._rating(await self.judge.once(**self.fields(inputs, output, expected)))
+        except EvalkitError as error:
+            return Rating(error=str(error))
+
+    def rate_sync(self, inputs: Any, output: Any, expected: Any = None) -> Rating:
+        """Judge an output and wait for the rating."""
+        return run_async(self.rate(inputs, output, expected))
+
+    def _rating(self, verdict: JudgeVerdict) -> Rating:
+        known = {"use": verdict.trust.use, "trust": verdict.trust.sentence, "reason": verdict.reason}
+        if verdict.trust.warnings:
+            known["warnings"] = " ".join(warning.text for warning in verdict.trust.warnings)
+        known |= {f"criteria.{name}": f"{value:g}" for name, value in verdict.criteria.items()}
+        metadata = {f"evalkit.{name}": text for name, text in known.items()}
+        if verdict.value is None:
+            error = verdict.error or f"the judge gave no verdict ({verdict.reason})"
+            return Rating(error=error, metadata=metadata, rationale=verdict.explanation)
+        share = self.share(verdict.winner, verdict.score, verdict.class_name)
+        return Rating(verdict.value, share, verdict.explanation or verdict.reason, None, metadata)
+
+    def share(self, winner: Winner | None, score: float | None, class_name: str | None) -> float | None:
+        """Return a verdict from 0 to 1, as in `Rating`."""
+        if winner is not None:
+            return SHARES[winner]
+        if score is not None:
+            rubric = self.judge.config.rubric
+            return (score - rubric.min) / (rubric.max - rubric.min)
+        return float(class_name in self.passing) if self.passing else None
+
+
+def needed_share(rating: Rating) -> float:
+    """Return the rating from 0 to 1.
+
+    Raises:
+        EvalkitError: If there is no verdict, or no class is declared as passing.
+    """
+    if rating.error is not None:
+        raise EvalkitError(rating.error)
+    if rating.share is None:
+        raise ConfigError("a judge of classes has no number", where="passing", remedy="name the classes that pass")
+    return rating.share
