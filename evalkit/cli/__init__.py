@@ -16,7 +16,7 @@ from evalkit.cli.parser import COMMANDS, parse, root_parser
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.plugins import ALLOW_FLAG
 
-__all__ = ["COMMANDS", "complain", "entry_point", "main"]
+__all__ = ["COMMANDS", "entry_point", "main"]
 
 SIGNAL_STATUS = 128
 T = TypeVar("T")
@@ -66,10 +66,10 @@ def _status_of(function: Callable[[T], int], given: T) -> int:
     try:
         return function(given)
     except EvalkitError as error:
-        complain(error)
+        _print_error(error)
         return int(error.status)
     except UnicodeDecodeError as error:
-        complain(ConfigError(f"a file is not UTF-8 (the byte at offset {error.start})", remedy="save it as UTF-8"))
+        _print_error(ConfigError(f"a file is not UTF-8 (the byte at offset {error.start})", remedy="save it as UTF-8"))
         return int(ExitStatus.WRONG)
     except KeyboardInterrupt as stop:
         return _interrupted(stop)
@@ -83,15 +83,11 @@ def _interrupted(stop: KeyboardInterrupt) -> int:
     return SIGNAL_STATUS + (stop.number if isinstance(stop, Signaled) else signal.SIGINT)
 
 
-def complain(error: EvalkitError) -> None:
+def _print_error(error: object) -> None:
     """Print an error in one line on standard error, without secrets."""
-    _print_error(str(error))
-
-
-def _print_error(text: str) -> None:
     from evalkit.cli.console import log
 
-    log("error", text)
+    log("error", str(error))
 
 
 def _run(argv: Sequence[str]) -> int:

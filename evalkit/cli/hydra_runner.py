@@ -21,7 +21,6 @@ from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from evalkit import sweeps
-from evalkit.cli import complain
 from evalkit.cli.console import CommandSettings, log, log_style
 from evalkit.cli.parser import check_overrides, is_override
 from evalkit.cli.summary import print_leaderboard
@@ -40,15 +39,14 @@ from evalkit.hydra_app import (
     find_study,
     find_sweep,
     for_hydra,
-    hidden_files,
     hydra_error,
     load_jobs,
     own_hydra,
     to_run_config,
     unknown_study_error,
     unusable,
-    user_files,
 )
+from evalkit.hydra_app.user_files import hidden_files, user_files
 from evalkit.results import RunResult, Spent
 from evalkit.runs import unused_folder
 from evalkit.sweeps import leaderboard_of, track_leaderboard, write_leaderboard
@@ -289,7 +287,7 @@ class Driver:
             recordings = None if searched else self.recordings
             return self.work(Job(config, folder, sweep, recordings, self.overwrite, self.spent, self.noted))
         except EvalkitError as error:
-            complain(error)
+            log("error", str(error))
             return int(error.status)
         finally:
             _remove_if_empty(folder)

@@ -291,7 +291,7 @@ def _import_formats() -> str:
 
 def _run_groups() -> str:
     """Return the config groups with their options, and the exit status."""
-    from evalkit.hydra_app import user_folders
+    from evalkit.hydra_app.user_files import user_folders
     from evalkit.plugins import CONF, folders
 
     rows = "\n".join(

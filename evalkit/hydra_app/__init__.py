@@ -36,6 +36,7 @@ from evalkit.errors import ConfigError, did_you_mean
 from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path, checked_environment
 from evalkit.hydra_app.criteria import as_composed, as_written, for_hydra, put_in_place, with_decoded_keys
 from evalkit.hydra_app.error_mapping import RECORDED, hydra_error, unusable
+from evalkit.hydra_app.user_files import user_files, user_folders
 from evalkit.plugins import CONF, allowing_code, folders
 from evalkit.runs.layout import CASES as RUN_CASES
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
@@ -115,13 +116,6 @@ FREE_FORM = (
 )
 """Sections whose keys Hydra does not check: they are free, or checked when the config is frozen."""
 _SCALE = frozenset(("min", "max", "levels", "classes", "real"))
-
-
-def user_folders() -> list[Path]:
-    """Return the user's own config folders: `$EVALKIT_CONF`, then the project's conf/."""
-    named = [Path(p) for p in os.environ.get("EVALKIT_CONF", "").split(os.pathsep) if p]
-    own = [*named, project() / "conf"]
-    return [p.resolve() for p in own if p.is_dir() and p.resolve() != shipped("conf")]
 
 
 class EvalkitSearchPath(SearchPathPlugin):
@@ -453,17 +447,6 @@ def find_sweep(name: str, overrides: Sequence[str]) -> SweepPlace:
     with own_hydra(overrides):
         study = None if name == DEFAULT else find_study(name)
         return sweep_place(add_study(study) if study else DEFAULT, for_hydra(overrides, sweep=True))
-
-
-def user_files() -> list[Path]:
-    """Return every config file in the user's folders and in those of plug-ins."""
-    return [file for folder in (*user_folders(), *folders(CONF)) for file in sorted(folder.rglob("*.yaml"))]
-
-
-def hidden_files() -> list[Path]:
-    """Return the user's config files that are hidden by shipped ones of the same name."""
-    own = shipped("conf")
-    return [f for folder in user_folders() for f in folder.rglob("*.yaml") if (own / f.relative_to(folder)).is_file()]
 
 
 def study_names() -> list[str]:

@@ -18,6 +18,7 @@ from evalkit.core.redaction import remedy_for
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean, pasted
 from evalkit.hydra_app.criteria import as_written, no_such_criterion
+from evalkit.hydra_app.user_files import user_files
 
 _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'(?: requires --multirun)?$", re.M)
 DEEPEST = 60
@@ -33,8 +34,6 @@ def hydra_error(error: Exception) -> EvalkitError:
         return error
     deep = any(isinstance(one, RecursionError) for one in (error, error.__cause__, error.__context__))
     if deep or isinstance(error, UnicodeDecodeError):
-        from evalkit.hydra_app import user_files
-
         what = ConfigError("a config file is not UTF-8", remedy="save it as UTF-8")
         if deep:
             what = ConfigError(f"a config or an override is nested deeper than {DEEPEST} levels", remedy=_FLATTEN)
@@ -106,8 +105,6 @@ def unusable(file: Path) -> ConfigError | None:
 
 def _criteria_file(message: str) -> str:
     """Return the user's file with criteria that is a list, among those composed; `criteria` if there is none."""
-    from evalkit.hydra_app import user_files
-
     named = re.search(r"In '(criteria/[^']+)'", message)
     files = [file for file in user_files() if named and file.as_posix().endswith(f"/{named[1]}.yaml")]
     return str(relative(files[0])) if files else "criteria"
