@@ -237,6 +237,7 @@ class Completion:
         reasoning: The reasoning that the provider returned apart from the answer.
         refusal: The provider's text of a refusal.
         logprobs: The generated tokens with their log-probabilities, if requested.
+        fingerprint: The provider's name for the configuration that answered (`system_fingerprint`).
     """
 
     text: str
@@ -250,6 +251,7 @@ class Completion:
     reasoning: str | None = None
     refusal: str | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

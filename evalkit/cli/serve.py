@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from evalkit.cli.console import log, log_handler
+from evalkit.cli.finished_run import read_value
 from evalkit.cli.parser import UsageError, check_overrides
 from evalkit.decision import USES
 from evalkit.errors import ConfigError, ExitStatus
@@ -97,5 +96,5 @@ def _settings(overrides: Sequence[str]) -> dict[str, dict[str, Any]]:
             raise UsageError(
                 "serve", f"cannot set {key}", f"it sets only {' and '.join(f'{one}.*' for one in SETTINGS)}"
             )
-        settings[section][name] = yaml.safe_load(value)
+        settings[section][name] = read_value(key, value)
     return settings

@@ -50,6 +50,7 @@ class Answer:
         refusal: The model's refusal.
         logprobs: The log-probabilities of the content's tokens.
         broken_logprobs: Whether log-probabilities were sent but cannot be used.
+        fingerprint: The provider's name for the configuration that answered.
     """
 
     content: str | None
@@ -63,6 +64,7 @@ class Answer:
     refusal: str | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
     broken_logprobs: bool = False
+    fingerprint: str | None = None
 
 
 def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
@@ -111,6 +113,7 @@ def answer_of(response: object, *, split_thoughts: bool = False) -> Answer:
         ),
         logprobs=logprobs,
         broken_logprobs=raw_logprobs is not None and bool(content) and not logprobs,
+        fingerprint=_name(_get(response, "system_fingerprint")),
     )
 
 
@@ -146,6 +149,7 @@ def completion_of(answer: Answer, *, rung: Rung, latency: float) -> Completion:
         reasoning=answer.reasoning,
         refusal=answer.refusal or filtered,
         logprobs=answer.logprobs or None,
+        fingerprint=answer.fingerprint,
     )
 
 
@@ -167,17 +171,16 @@ def priced(completion: Completion, listed: float | None, price: Price | None) ->
 
 def sane(completion: Completion) -> Completion:
     """Return a completion of any judge, including custom ones, without values that files and sums cannot hold."""
-    texts = (completion.text, completion.model, completion.finish_reason, completion.reasoning, completion.refusal)
-    text, model, finish, reasoning, refusal = (None if text is None else writable(text) for text in texts)
+    names = ("model", "finish_reason", "reasoning", "refusal", "fingerprint")
+    texts: dict[str, Any] = {
+        name: value if (value := getattr(completion, name)) is None else writable(value) for name in names
+    }
     prompt, written = completion.usage.prompt_tokens, completion.usage.completion_tokens
     cost, logprobs = completion.cost_usd, completion.logprobs
     return replace(
         completion,
-        text=text or "",
-        model=model,
-        finish_reason=finish,
-        reasoning=reasoning,
-        refusal=refusal,
+        text=writable(completion.text or ""),
+        **texts,
         usage=Usage(_count(prompt), _count(written)),
         cost_usd=None if cost is None else amount(cost),
         logprobs=None if logprobs is None else tuple(_writable_token(token) for token in logprobs),

@@ -30,6 +30,16 @@ FIELDS: Final = (
 )  # fmt: skip
 SETTINGS: Final = ("store", "runner")
 """The sections that a caller may set: they do not change a verdict."""
+OWN_HOSTS: Final = {
+    "anthropic": "api.anthropic.com",
+    "deepseek": "api.deepseek.com",
+    "gemini": "generativelanguage.googleapis.com",
+    "groq": "api.groq.com",
+    "mistral": "api.mistral.ai",
+    "openai": "api.openai.com",
+    "openrouter": "openrouter.ai",
+}
+"""The servers of providers, which get their keys anyway."""
 JUDGED: Final = ("criteria", "rubric", "swap", "tie")
 """The sections that a tool's arguments may change."""
 
@@ -225,7 +235,7 @@ class Judge:
         if len(case.responses) > 1 and len(main.unit) == 1:  # a list has scores and pairs
             main = next((one for one in verdicts if len(one.unit) == 2), main)
         missing = main.winner is None and main.score is None and main.class_name is None and main.reason != "abstained"
-        failed = failure_of(judgments)
+        error, error_kind = failure_of(judgments) if missing else (None, None)
         paid = [one for one in judgments if not one.stored]
         costs = [
             completion.cost_usd
@@ -244,8 +254,8 @@ class Judge:
             verdicts=tuple(replace(one, case_id=case.id) for one in verdicts),
             cost_usd=None if any(cost is None for cost in costs) else sum(filter(None, costs)),
             stored=not paid,
-            error=failed.error if missing and failed else None,
-            error_kind=failed.error_kind if missing and failed else None,
+            error=error,
+            error_kind=error_kind,
             trust=self.trust_in(case, judgments),
         )
 
@@ -255,10 +265,13 @@ class Judge:
         return self.validation.trust(case, judgments, sorted(unseen), self.changed)
 
 
-def failure_of(judgments: Sequence[Judgment]) -> Judgment | None:
-    """Return a judgment without a value, a failed call first; `None` if all have one."""
-    failed = [one for one in judgments if one.error]
-    return max(failed, key=lambda one: one.error_kind is not None, default=None)
+def failure_of(judgments: Sequence[Judgment]) -> tuple[str | None, str | None]:
+    """Return why a value is missing, and the kind of the failed call if one failed."""
+    faults = [one for one in judgments if one.error]
+    first = max(faults, key=lambda one: one.status == "failed", default=None)
+    if first is None:
+        return None, None
+    return first.error, first.error_kind if first.status == "failed" else None
 
 
 class _Shared:
@@ -275,7 +288,7 @@ class _Shared:
 def load_judge(
     path: str | Path,
     *,
-    api_base: str | None = None,
+    api_base: str | Sequence[str] | None = None,
     store: Mapping[str, Any] | None = None,
     runner: Mapping[str, Any] | None = None,
     allow_code: bool = False,
@@ -284,7 +297,8 @@ def load_judge(
 
     Args:
         path: The folder.
-        api_base: The address of the judge's server, which must be repeated because it gets your key.
+        api_base: The address of the judge's server, or of each judge of a panel. It must be repeated because it gets
+            your key, unless it is the provider's own.
         store: Settings of the store, such as `{"url": "judge.db"}`.
         runner: Limits, such as `{"budget_usd": 5, "concurrency": 16}`.
         allow_code: Let its config name classes by dotted paths, which are imported and run.
@@ -293,8 +307,10 @@ def load_judge(
         ConfigError: If the folder has no judge, its files were changed, or it names a server that is not repeated.
     """
     folder = read_judge(Path(path))
+    repeated = {api_base} if isinstance(api_base, str) else {*(api_base or ())}
     for member in folder.config.judge.members:
-        if member.api_base is not None and member.api_base != api_base:
+        own = OWN_HOSTS.get(str(member.model).partition("/")[0], "")
+        if member.api_base not in (None, *repeated) and not str(member.api_base).startswith(f"https://{own}/"):
             what = f"the judge is called at {member.api_base}, which would get your key"
             remedy = f"if you trust this server, add --api-base {member.api_base} (in Python, api_base=…)"
             raise ConfigError(what, where="judge.api_base", remedy=remedy)

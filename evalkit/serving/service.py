@@ -127,8 +127,7 @@ class Service:
             raise Refusal(422, str(error)) from None
         verdict = await self._ask(self._judge(**given))
         self._count(verdict.status, verdict.trust)
-        if verdict.status == "missing":
-            _raise_if_failed(verdict.error_kind, verdict.error)
+        _raise_if_failed(verdict.error, verdict.error_kind)
         return verdict.json()
 
     async def assess(self, question: OutputInput, threshold: float, passing: Sequence[str]) -> dict[str, Any]:
@@ -171,8 +170,8 @@ class Service:
         result = make(judge.config, case, judgments, verdicts[0], (time.perf_counter() - started) * 1000)
         trust = judge.trust_in(case, judgments)
         self._count("ok" if result.success else "missing", trust)
-        if not result.success and (failed := failure_of(judgments)) is not None:
-            _raise_if_failed(failed.error_kind, failed.error)
+        if not result.success:
+            _raise_if_failed(*failure_of(judgments))
         shown: ToolModel = result.model_copy(update={"trust": ToolTrust.model_validate(trust, from_attributes=True)})
         return shown
 
@@ -188,7 +187,7 @@ class Service:
             await judge.close()
 
     def _variant(self, arguments: ToolInput) -> Judge:
-        key = arguments.model_dump_json(exclude=_TEXTS, exclude_unset=True)
+        key = repr(arguments.model_dump(exclude=_TEXTS, exclude_unset=True))
         if (judge := self._variants.pop(key, None)) is None:
             try:
                 judge = self._judge.with_config(_config(self._judge, arguments))
@@ -283,7 +282,7 @@ def problem(errors: Sequence[Any]) -> str:
     return f"{where[:100]}: {errors[0]['msg']}" if where else str(errors[0]["msg"])
 
 
-def _raise_if_failed(kind: str | None, error: str | None) -> None:
+def _raise_if_failed(error: str | None, kind: str | None) -> None:
     """Refuse a question that no judge answered; an answer without a usable verdict is an answer."""
     if kind is not None:
         raise Refusal(429 if kind == _OVER else 503, f"{kind}: {error}")

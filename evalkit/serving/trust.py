@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
 from evalkit.core.translation import Message, gettext, in_every_language
@@ -23,6 +24,10 @@ from evalkit.types import Case, Completion, Judgment
 FORMAT: Final = 1
 SLACK: Final = 2
 """A text is too short or too long by this factor compared with every validated one."""
+_NO_LABELS: Final = "no_labels"
+_MODEL: Final = "reported"
+_REPORTED: Final = {_MODEL: attrgetter("model"), "fingerprints": attrgetter("fingerprint")}
+"""What providers report with an answer, by its key in `trust.json`."""
 LETTERS: Final = 2_000
 """The script of a text is that of most of its first letters."""
 
@@ -69,12 +74,19 @@ class Validation:
             self.use: Use = content["decision"]["use"]
             if self.use not in USES:
                 raise ValueError(f"unknown use '{self.use}'")
-            self.sentence = str(content["decision"]["sentence"])
+            self.sentence, self.labeled = (
+                str(content["decision"]["sentence"]),
+                content["decision"]["reason"] != _NO_LABELS,
+            )
             self.scripts = frozenset(map(str, content["validated"]["scripts"]))
             self.lengths = {
                 str(part): (int(ends[0]), int(ends[1])) for part, ends in content["validated"]["characters"].items()
             }
-            self.models = {str(one["name"]): frozenset(map(str, one["reported"])) for one in content["judges"]}
+            self.reported = {
+                (str(one["name"]), part): frozenset(map(str, one.get(part, ())))
+                for one in content["judges"]
+                for part in _REPORTED
+            }
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as bad:
             why = f"{bad} is missing" if isinstance(bad, KeyError) else str(bad)[:120]
             raise ConfigError(
@@ -107,6 +119,8 @@ class Validation:
     def _of_decision(self) -> Iterator[tuple[str, Message]]:
         if self.use == "none":
             yield "not_trusted", gettext("The validation found that this judge cannot be trusted.")
+        elif not self.labeled:
+            yield "no_labels", gettext("The validation had no labels, so nothing shows that this judge is right.")
         elif self.use == "unknown":
             yield "not_validated", gettext("The labels of the validation did not decide whether to trust this judge.")
 
@@ -136,17 +150,28 @@ class Validation:
             yield "settings", gettext("The validation had other settings of {names}.", names=", ".join(changed))
 
     def _of_models(self, judgments: Sequence[Judgment]) -> Iterator[tuple[str, Message]]:
-        for name, model in sorted(reported_models(judgments)):
-            known = self.models.get(name)
-            if known and model not in known:
+        for name, part, value in sorted(_reported(judgments)):
+            known = self.reported.get((name, part))
+            if known and value not in known:
                 expected = ", ".join(sorted(known))
                 yield (
-                    "model",
-                    gettext(
-                        "The provider answered with model {model}; the validation had {expected}.",
-                        model=model,
-                        expected=expected,
-                    ),
+                    (
+                        "model",
+                        gettext(
+                            "The provider answered with model {model}; the validation had {expected}.",
+                            model=value,
+                            expected=expected,
+                        ),
+                    )
+                    if part == _MODEL
+                    else (
+                        "fingerprint",
+                        gettext(
+                            "The provider answered with fingerprint {fingerprint}; the validation had {expected}.",
+                            fingerprint=value,
+                            expected=expected,
+                        ),
+                    )
                 )
 
 
@@ -156,9 +181,7 @@ def describe_trust(result: RunResult) -> dict[str, Any]:
     data, decision = manifest.get("dataset") or {}, result.decision
     english, chinese = in_every_language(sentence(decision, result.metrics))
     scripts, lengths = _ranges(result.cases)
-    reported: dict[str, set[str]] = {}
-    for name, model in reported_models(result.judgments):
-        reported.setdefault(name, set()).add(model)
+    reported = _reported(result.judgments)
     return {
         "format": FORMAT,
         "judge": manifest.get("judge"),
@@ -173,9 +196,15 @@ def describe_trust(result: RunResult) -> dict[str, Any]:
         "audit": {name: metric_values(metric) for name, metric in result.metrics.items() if name.startswith("audit/")}
         or None,
         "judges": [
-            {"name": label, "model": member.model, "reported": sorted(reported.get(label, ()))}
+            {
+                "name": member.label,
+                "model": member.model,
+                **{
+                    part: sorted(value for *source, value in reported if source == [member.label, part])
+                    for part in _REPORTED
+                },
+            }
             for member in config.judge.members
-            if (label := member.label)
         ],
         "validated": {
             "scripts": dict(scripts.most_common()),
@@ -187,13 +216,14 @@ def describe_trust(result: RunResult) -> dict[str, Any]:
     }
 
 
-def reported_models(judgments: Iterable[Judgment]) -> set[tuple[str, str]]:
-    """Return each judge's name with each model that the provider reported in its answers."""
+def _reported(judgments: Iterable[Judgment]) -> set[tuple[str, str, str]]:
+    """Return each judge's name with what the provider reported in its answers, and the key of that."""
     return {
-        (one.arbiter or one.judge, completion.model)
+        (one.arbiter or one.judge, part, value)
         for one in judgments
         for completion in _completions(one)
-        if completion.model
+        for part, read in _REPORTED.items()
+        if (value := read(completion))
     }
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import evalkit
 from evalkit.runs import read_run
 from evalkit.serving.folder import write_judge
-from tests.support.fake_provider import Provider, serving
+from tests.support.fake_provider import Provider, Reply, serving
 from tests.support.judging import good_first, judging
+from tests.support.serving import Served, served
 
 CASES = [
     {
@@ -25,20 +27,50 @@ CASES = [
 ]
 
 
+def validated(body: dict[str, Any]) -> Reply:
+    """Answer as in the validation."""
+    reply = judging(good_first)(body)
+    reply.body["system_fingerprint"] = "fp_validated"
+    return reply
+
+
+def make_judge(provider: Provider, folder: Path, *words: str, cases: Any = CASES) -> Path:
+    """Return the folder of a judge of pairs."""
+    judge = ["judge=openai_compatible", "judge.model=openai/fake", f"judge.api_base={provider.api_base}"]
+    config = evalkit.load_config(overrides=[*judge, "tracking=none", "scoring.bootstrap=50", *words])
+    evalkit.run(config, folder / "run", cases=cases)
+    write_judge(read_run(folder / "run"), folder / "judge")
+    return folder / "judge"
+
+
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    monkeypatch.delenv("EVALKIT_SERVE_KEY", raising=False)  # of `shared`
     monkeypatch.chdir(tmp_path)
     with serving() as provider:
-        provider.rule = judging(good_first)
+        provider.rule = validated
         yield provider
 
 
 @pytest.fixture
 def judge_folder(provider: Provider, tmp_path: Path) -> Path:
-    """Return the folder of a judge of pairs."""
-    words = ["judge=openai_compatible", "judge.model=openai/fake", f"judge.api_base={provider.api_base}"]
-    config = evalkit.load_config(overrides=[*words, "tracking=none", "scoring.bootstrap=50"])
-    evalkit.run(config, tmp_path / "run", cases=CASES)
-    write_judge(read_run(tmp_path / "run"), tmp_path / "judge")
-    return tmp_path / "judge"
+    return make_judge(provider, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A judge over HTTP and MCP that asks for a key, for all tests of a module."""
+    folder = tmp_path_factory.mktemp("shared")
+    store = f"store.url={folder / 'store.db'}"
+    with pytest.MonkeyPatch.context() as patch, serving() as provider:
+        patch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+        patch.setenv("EVALKIT_SERVE_KEY", "first-key-0123, second-key-4567")
+        patch.setattr("evalkit.cli.serve._BODY_SECONDS", 1.0)
+        provider.rule = validated
+        judge = make_judge(provider, folder, store)
+        provider.requests.clear()
+        words = (str(judge), "--api-base", provider.api_base, store)
+        with served(*words, "--mcp", "http") as server:
+            server.key, server.provider, server.words = "second-key-4567", provider, words
+            yield server

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 import evalkit
 from evalkit.errors import ConfigError, EvalkitError, JudgeSetupError
 from evalkit.runs import read_run
-from evalkit.serving.folder import JUDGE, TRUST, write_judge
+from evalkit.serving.folder import JUDGE, TRUST, read_judge, write_judge
 from evalkit.serving.trust import script
-from tests.serving.conftest import CASES
-from tests.support.fake_provider import Provider, refused
+from tests.serving.conftest import CASES, make_judge
+from tests.support.fake_provider import Provider, Reply, refused, serving
 from tests.support.judging import good_first, judging
 
 FIELDS = {name: CASES[0][name] for name in ("prompt", "response_a", "response_b")}
@@ -28,6 +31,11 @@ NEW = {
 
 def load(folder: Path, provider: Provider, **settings: Any) -> evalkit.Judge:
     return evalkit.load_judge(folder, api_base=provider.api_base, **settings)
+
+
+def fingerprinted(reply: Reply, name: str) -> Reply:
+    reply.body["system_fingerprint"] = name
+    return reply
 
 
 def kinds(verdict: Any) -> list[str]:
@@ -145,6 +153,27 @@ def test_a_server_that_is_not_repeated_gets_no_key(judge_folder: Path, provider:
         with pytest.raises(ConfigError, match="would get your key"):
             evalkit.load_judge(judge_folder, api_base=other)
     assert len(provider.requests) == sent
+    with serving() as other:
+        judge = evalkit.load_judge(judge_folder, api_base=[other.api_base, provider.api_base])
+    assert judge.sync(**FIELDS).winner == "A"
+
+
+@pytest.mark.parametrize(
+    ("api_base", "is_own"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("http://api.openai.com/v1", False),
+        ("https://api.openai.com.evil.example/v1", False),
+        ("https://api.openai.com@evil.example/v1", False),
+        ("https://api.anthropic.com/v1", False),
+    ],
+)
+def test_the_providers_own_server_needs_no_repetition(judge_folder: Path, api_base: str, is_own: bool) -> None:
+    read = read_judge(judge_folder)
+    config = read.config.with_({"judge.api_base": api_base})
+    refusal = nullcontext() if is_own else pytest.raises(ConfigError, match="would get your key")
+    with patch("evalkit.serving.judge.read_judge", return_value=replace(read, config=config)), refusal:
+        evalkit.load_judge(judge_folder)
 
 
 def test_warnings_name_what_the_validation_did_not_have(judge_folder: Path, provider: Provider) -> None:
@@ -161,6 +190,23 @@ def test_warnings_name_what_the_validation_did_not_have(judge_folder: Path, prov
 
     provider.rule = renamed
     assert kinds(judge.sync(**{**NEW, "prompt": "Question 99: is sport healthy?"})) == ["model"]
+    provider.rule = lambda body: fingerprinted(rule(body), "fp_new")
+    assert kinds(judge.sync(**{**NEW, "prompt": "Question 98: is sport healthy?"})) == ["fingerprint"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "warning"), [("AABB" * 40, "not_trusted"), ("A" * 39 + "B", "not_validated"), ("A" * 39 + "-", None)]
+)
+def test_a_judge_at_chance_or_with_labels_that_do_not_decide_has_a_warning(
+    provider: Provider, tmp_path: Path, labels: str, warning: str | None
+) -> None:
+    """The judge prefers A in every case."""
+    cases = [
+        {**CASES[0], "id": str(number), "prompt": f"Question {number}?", "label": {"-": None}.get(label, label)}
+        for number, label in enumerate(labels)
+    ]
+    judge = load(make_judge(provider, tmp_path, cases=cases), provider)
+    assert kinds(judge.sync(**{name: cases[0][name] for name in FIELDS})) == [warning] * (warning is not None)
 
 
 @pytest.mark.parametrize(
@@ -199,4 +245,4 @@ def test_every_mode_gives_a_verdict_and_without_labels_a_warning(
     verdict = evalkit.load_judge(tmp_path / "judge").sync(prompt="Write 9", **fields)
     assert verdict.status == "ok"
     assert verdict.value is not None
-    assert "not_validated" in kinds(verdict)
+    assert "no_labels" in kinds(verdict)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+import socket
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 from unittest.mock import patch
@@ -16,6 +16,7 @@ import httpx
 
 from evalkit.cli import main
 from evalkit.serving.http import Server
+from tests.support.fake_provider import Provider
 from tests.support.servers import PATIENCE, free_port
 
 
@@ -28,36 +29,66 @@ class Served:
     server: Server
     statuses: list[int] = field(default_factory=list)
 
+    key: str = ""
+    provider: Provider | None = None
+    words: tuple[str, ...] = ()
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def post(self, path: str, body: Any, **headers: str) -> tuple[int, Any]:
+    @property
+    def sent(self) -> list[dict[str, Any]]:
+        """The requests that the provider got: what is paid for."""
+        assert self.provider is not None
+        return self.provider.requests
+
+    def headers(self, given: Mapping[str, str]) -> dict[str, bytes]:
+        known = {"Content-Type": "application/json", "Authorization": f"Bearer {self.key}" if self.key else ""}
+        return {name: text.encode() for name, text in {**known, **given}.items() if text}
+
+    def post(self, path: str, body: Any, given: Mapping[str, str] = {}) -> tuple[int, Any]:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        known = {"Content-Type": "application/json"} | {name.replace("_", "-"): text for name, text in headers.items()}
-        reply = httpx.post(f"{self.url}{path}", content=content, headers=known, timeout=PATIENCE, trust_env=False)
+        sent = {"content": content, "headers": self.headers(given), "timeout": PATIENCE, "trust_env": False}
+        reply = httpx.post(f"{self.url}{path}", **sent)
         return reply.status_code, reply.json()
 
-    def get(self, path: str, **headers: str) -> httpx.Response:
-        return httpx.get(f"{self.url}{path}", headers=headers, timeout=PATIENCE, trust_env=False)
+    def get(self, path: str, **given: str) -> httpx.Response:
+        return httpx.get(f"{self.url}{path}", headers=self.headers(given), timeout=PATIENCE, trust_env=False)
+
+    def head(self, path: str) -> bytes:
+        """Return the head of a request that lacks the length of its body."""
+        lines = [f"POST {path} HTTP/1.1", f"Host: 127.0.0.1:{self.port}"]
+        return "".join(
+            f"{line}\r\n" for line in [*lines, *(f"{k}: {v.decode()}" for k, v in self.headers({}).items())]
+        ).encode()
+
+    def connected(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
 
     def metric(self, name: str) -> float:
-        """Return a metric that needs no key."""
         rows = dict(line.rsplit(" ", 1) for line in self.get("/metrics").text.splitlines() if line[0] != "#")
         return float(rows.get(f"evalkit_{name}", 0))
 
-    def ended(self) -> int:
-        """Stop the server as a signal does, wait for the command's end, and return its status."""
-        loop = self.server.loop
+    def stop(self) -> None:
+        """Stop the server as a signal does, once it has handled that."""
         if self.thread.is_alive():
-            loop.call_soon_threadsafe(self.server._stop, 15)
+            asyncio.run_coroutine_threadsafe(self._stop(), self.server.loop).result(PATIENCE)
+
+    async def _stop(self) -> None:
+        self.server._stop(15)
+        await asyncio.sleep(0)
+
+    def ended(self) -> int:
+        """Stop the server, wait for the command's end, and return its status."""
+        self.stop()
         self.thread.join(PATIENCE)
         (status,) = self.statuses
         return status
 
 
 @contextmanager
-def served(judge: Path, *words: str) -> Iterator[Served]:
+def served(*words: str) -> Iterator[Served]:
     """Run `evalkit serve JUDGE` in a thread; it ends with the block."""
     port, statuses, started = free_port(), list[int](), list[Server]()
     ready = Event()
@@ -70,7 +101,7 @@ def served(judge: Path, *words: str) -> Iterator[Served]:
         ready.set()
 
     def run() -> None:
-        statuses.append(main(["serve", str(judge), "--port", str(port), *words]))
+        statuses.append(main(["serve", *words, "--port", str(port)]))
         ready.set()
 
     with patch.object(Server, "startup", noted):
@@ -82,5 +113,4 @@ def served(judge: Path, *words: str) -> Iterator[Served]:
     try:
         yield found
     finally:
-        if thread.is_alive():
-            found.ended()
+        found.ended()
