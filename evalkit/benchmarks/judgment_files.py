@@ -68,11 +68,11 @@ def _peek_file(path: Path) -> Peek:
     row = _object(line)
     if row and (rest.strip() or inner_suffix(path) == "jsonl"):
         return Peek(path, row)
-    top = row or (_mapping(json.loads(_whole(path))) if path.stat().st_size <= _WHOLE else {})
+    top = row or (_mapping(json.loads(_whole(path, _WHOLE))) if path.stat().st_size <= _WHOLE else {})
     return Peek(path, {}, top)
 
 
-def _whole(path: Path, limit: int = _WHOLE) -> bytes:
+def _whole(path: Path, limit: int) -> bytes:
     """Return the uncompressed bytes of a file, at most a limit, so that a small file cannot fill the memory."""
     with reading(path), open_bytes(path) as file:
         found = file.read(limit + 1)

@@ -107,7 +107,7 @@ def read_log(
     """Return a record for each case of a log and each judge of it, with the judge's scores as criteria.
 
     Cases without a judge's score are omitted, unless they failed or `options.answers` asks for all answers.
-    `options.judge` selects a grader, or names the only judge.
+    `options.judge` selects a grader, or names the only judge; the scores of `options.dimension` are labels.
 
     Args:
         path: The log.
@@ -119,7 +119,8 @@ def read_log(
 
     Raises:
         DatasetError: If no grader is a judge and `unnamed` is not set.
-        ConfigError: If there are several judges, and none has the name in `options.judge`.
+        ConfigError: If there are several judges, and none has the name in `options.judge`, or no grader that in
+            `options.dimension`.
     """
     cases = [case for case in listed if isinstance(case, dict)]
     graded = [(case, list(parts(case))) for case in cases]
@@ -141,10 +142,11 @@ def read_log(
             continue
         for judge in own or judges or {"": ""}:
             scores = _scored([part for part in given if part.grader == judge], criteria)
+            scores |= {f"label.{part.grader}": part.score for part in given if part.grader == options.dimension}
             records.append(record_of({**cells, **scores, "judge": judges.get(judge)}, str(index), "response"))
     judged = [part.score for part in every if part.grader in judges]
     known = [score for score in judged if score is not None]
-    if others := Counter(part.grader for part in every if part.grader not in judges):
+    if others := Counter(part.grader for part in every if part.grader not in (*judges, options.dimension)):
         notes.append(f"scores of graders that are not judges, omitted: {others.total()} ({', '.join(others)})")
     if len(cases) < len(listed):
         notes.append(f"cases that are not objects, omitted: {len(listed) - len(cases)} of {len(listed)}")
@@ -164,7 +166,10 @@ def read_log(
 def _judges(path: Path, parts: Sequence[Part], options: Options) -> dict[str, str]:
     """Return the name of each judge by its grader: that in `options.judge`, or else all that are judges."""
     graders = dict.fromkeys(part.grader for part in parts)
-    judges = dict.fromkeys(part.grader for part in parts if part.is_judge)
+    judges = dict.fromkeys(part.grader for part in parts if part.is_judge and part.grader != options.dimension)
+    if options.dimension and options.dimension not in graders:
+        remedy = did_you_mean(options.dimension, graders)
+        raise ConfigError("no such grader", where=f"--label {options.dimension}", remedy=remedy)
     if options.judge in graders:
         return {options.judge: options.judge}
     if options.judge and len(judges) > 1:

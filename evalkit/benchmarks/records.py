@@ -111,9 +111,10 @@ class Options:
     """The user's options for an import.
 
     `fields` maps canonical names to columns (format generic). `dimension` selects the human grades if a file has
-    several. `scores` selects scores if a file has both scores and winners. `judge` is the judge's name if the file does
-    not have it. `custom_id` is the pattern of a batch's ids, and `cases` are its cases. `winners` are more spellings.
-    `answers` reads all answers of a log, also those that no judge judged.
+    several, and in a log a grader whose scores are labels. `scores` selects scores if a file has both scores and
+    winners. `judge` is the judge's name if the file does not have it. `custom_id` is the pattern of a batch's ids, and
+    `cases` are its cases. `winners` are more spellings. `answers` reads all answers of a log, also those that no judge
+    judged.
     """
 
     fields: Mapping[str, str] = field(default_factory=dict)

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 STDIN: Final = "-"
 MOST_ROLES: Final = 30
-_TRACES: Final = "mlflow_traces"
-"""The format in which `--label` selects an assessment; in tables it is a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +89,7 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
     """Return the judgments of a file in a known format, otherwise those of tables."""
     from evalkit.benchmarks.judgment_files import peek
     from evalkit.interop import Options, import_judgments
-    from evalkit.interop.import_file import GENERIC, format_names, imported
+    from evalkit.interop.import_file import GENERIC, format_names, imported, importer
     from evalkit.interop.roles import AmbiguousTableError, Choices, read_table
 
     path, where = paths[0], ", ".join(names)
@@ -109,7 +107,7 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
         if others:
             what = f"has logs of several formats: {', '.join((name, *others))}"
             raise DatasetError(what, where=where, remedy="check them one at a time")
-        if not choices.labels or name == _TRACES:
+        if not choices.labels or importer(name).is_log:
             first, *more = logs
             options = Options(judge=next(iter(choices.judges), None), dimension=next(iter(choices.labels), None))
             return _Checked(import_judgments(name, first, options, *more))

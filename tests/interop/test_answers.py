@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from copy import deepcopy
 from pathlib import Path
 from shutil import copytree
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,6 @@ from evalkit.hydra_app import load_config
 from evalkit.interop import recognize_format
 from evalkit.types import Case
 from tests.interop.test_import_as_published import export, result
-from tests.interop.test_logs import VALUES, corrupted
 from tests.support.import_layouts import LOGS
 
 SUMS = "samples_sums_2026-11-24T02-31-27.626290.jsonl"
@@ -184,30 +181,3 @@ def test_a_list_or_a_log_without_cases_is_one_line(path, words, here):
         cases(path, mode="pairwise")
     assert words in str(error.value)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["lm_eval", "inspect", "pydantic_evals", "mlflow_traces"])
-def test_a_log_with_any_value_of_another_type_is_one_line_or_cases(here, name, thorough):
-    files = {
-        "lm_eval": SUMS,
-        "inspect": "inspect_panel.json",
-        "pydantic_evals": "pydantic_evals.json",
-        "mlflow_traces": "mlflow_traces.jsonl",
-    }
-    text = (LOGS / files[name]).read_text()
-    lines = files[name].endswith(".jsonl")
-    content: Any = [json.loads(line) for line in text.splitlines()][:2] if lines else json.loads(text)
-    paths = list(corrupted(content))
-    for number, path in enumerate(paths[:: max(1, len(paths) // (120 if thorough else 40))]):
-        damaged = deepcopy(content)
-        parent = damaged
-        for key in path[:-1]:
-            parent = parent[key]
-        parent[path[-1]] = VALUES[number % len(VALUES)]
-        (here / files[name]).write_text("".join(f"{json.dumps(one)}\n" for one in (damaged if lines else [damaged])))
-        fault = ""
-        try:
-            cases(files[name])
-        except EvalkitError as error:
-            fault = str(error)
-        assert "\n" not in fault

@@ -1,12 +1,9 @@
-"""Logs of other tools: archives as current versions write them, order that does not depend on time, damaged values."""
+"""Logs of other tools: archives as current versions write them, and order that does not depend on time."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from copy import deepcopy
 from pathlib import Path
-from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pyarrow
@@ -17,10 +14,7 @@ from evalkit.errors import DatasetError, EvalkitError
 from evalkit.interop import import_judgments, recognize_format
 from evalkit.interop.importers import inspect as reader
 from tests.interop.test_import_as_published import export, result
-from tests.support.import_layouts import INSPECT, SHAPES
-
-LAYOUTS = ("inspect", "promptfoo", "deepeval", "pydantic_evals", "mlflow_traces")
-VALUES: tuple[Any, ...] = (None, "two", 3, 10**400, -1.5, True, [], {}, [None], {"x": "y"}, "\x00", [["a"]])
+from tests.support.import_layouts import INSPECT
 
 
 def archive(path: Path, texts: dict[str, str], *, zstd: bool) -> Path:
@@ -84,31 +78,6 @@ def one_line(name: str, path: Path) -> None:
     except EvalkitError as error:
         fault = str(error)
     assert "\n" not in fault
-
-
-def corrupted(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of each value in nested lists and objects."""
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, child in children:
-        yield (*path, key)
-        yield from corrupted(child, (*path, key))
-
-
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_a_log_with_any_value_of_another_type_is_one_line_or_read(tmp_path: Path, name: str) -> None:
-    file, content = tmp_path / SHAPES[name][0], SHAPES[name][1]
-    paths = [*corrupted(content)]
-    assert len(paths) >= 25
-    for number, path in enumerate(paths):
-        for value in (VALUES[number % len(VALUES)], VALUES[(number + 5) % len(VALUES)]):
-            log = deepcopy(content)
-            parent = log
-            for key in path[:-1]:
-                parent = parent[key]
-            parent[path[-1]] = value
-            lines = log if file.suffix == ".jsonl" else [log]
-            file.write_text("".join(f"{json.dumps(one)}\n" for one in lines))
-            one_line(name, file)
 
 
 def test_promptfoos_systems_are_in_the_order_of_the_config(tmp_path: Path) -> None:

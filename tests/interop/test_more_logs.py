@@ -140,6 +140,40 @@ def test_a_failed_sample_is_missing_and_an_incomplete_log_has_a_note(read):
     assert "the log is invalidated: it has 4 of 6 samples" in found.notes
 
 
+def test_what_people_made_of_a_score_is_a_label_and_other_edits_are_counted(read):
+    log = inspect_log("graders")
+    edits = [("C", "ann"), ("who knows", "bob"), ("I", None)]
+    for sample, (value, author) in zip(log["samples"], edits, strict=False):
+        score = sample["scores"]["model_graded_qa"]
+        score["history"] = [dict(score), {"value": value, "provenance": {"author": author}}]
+        score["value"] = value
+    found = read("inspect", "log.json", log)
+    assert [dict(case.labels) for case in found.cases][:3] == [{"ann": (1.0,)}, {}, {"annotator": (0.0,)}]
+    assert "edits of scores that are not grades, omitted: 1 of 3" in found.notes
+    before = {
+        (one.case_id, one.judge): one.criteria for one in read("inspect", "log.json", inspect_log("graders")).judgments
+    }
+    assert {(one.case_id, one.judge): one.criteria for one in found.judgments} == before
+
+
+@pytest.mark.parametrize("command", [["check"], ["import", "inspect"]])
+def test_the_scores_of_a_named_grader_are_labels(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path, log = LOGS / "inspect_graders.json", inspect_log("graders")
+    where = ["--output", "run"] if command == ["check"] else ["hydra.run.dir=run"]
+    words = [*command, str(path), "--label", "match", *where, "tracking=none", "scoring.bootstrap=0"]
+    assert main(words) == 0
+    cases = [json.loads(line) for line in (tmp_path / "run" / "cases.jsonl").read_text("utf-8").splitlines()]
+    given = [GRADES[sample["scores"]["match"]["value"]] for sample in log["samples"]]
+    assert [case["labels"] for case in cases] == [{"match": [value]} for value in given]
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
+    assert {one["name"] for one in manifest["judges"]} == {"mockllm/one", "mockllm/two"}
+    assert any("not judges, omitted: 6 (length)" in note for note in manifest["notes"])
+    capsys.readouterr()
+    assert main(["check", str(path), "--label", "matc", "--output", "other"]) == 1
+    assert "--label matc: no such grader; did you mean 'match'" in capsys.readouterr().err
+
+
 def test_each_model_of_deepevals_metrics_is_a_judge(read):
     metrics = [
         {"name": "Correct", "score": 0.8, "evaluationModel": "gpt-5", "reason": "why"},

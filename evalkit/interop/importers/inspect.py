@@ -74,6 +74,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
             f"{author} ({name})" if len(edited) > 1 else author: value
             for name, score in _scores(sample).items()
             for author, value in _edits(score)
+            if value is not None
         },
     }
 
@@ -87,7 +88,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
 
 
 def _notes(log: Mapping[str, Any], samples: Sequence[Sample]) -> Iterator[str]:
-    """Yield a note on a log that is incomplete."""
+    """Yield a note on a log that is incomplete, and one on edits that cannot be read."""
     evaluation = log.get("eval") or {}
     status, total = log.get("status", "success"), (evaluation.get("dataset") or {}).get("samples")
     epochs = (evaluation.get("config") or {}).get("epochs") or 1
@@ -95,6 +96,9 @@ def _notes(log: Mapping[str, Any], samples: Sequence[Sample]) -> Iterator[str]:
         of = f" of {total * epochs}" if isinstance(total, int) and isinstance(epochs, int) else ""
         state = "invalidated" if log.get("invalidated") else f"incomplete ({status})"
         yield f"the log is {state}: it has {len(samples)}{of} samples"
+    edits = [value for sample in samples for score in _scores(sample).values() for _, value in _edits(score)]
+    if unread := edits.count(None):
+        yield f"edits of scores that are not grades, omitted: {unread} of {len(edits)}"
 
 
 def _archived(path: Path) -> dict[str, Any]:
@@ -183,12 +187,10 @@ def _original(score: Any) -> Any:
     return None if _get(first, "provenance") else first
 
 
-def _edits(score: Any) -> Iterator[tuple[str, float]]:
-    """Yield who edited a score, with the new value."""
-    for edit in _get(score, "history") or ():
-        value = _grade(_get(edit, "value"))
-        if value is not None and (author := _get(_get(edit, "provenance"), "author")):
-            yield str(author), value
+def _edits(score: Any) -> Iterator[tuple[str, float | None]]:
+    """Yield who edited a score, with the new value; `None` if it is not a grade."""
+    for edit in (_get(score, "history") or [])[_original(score) is not None :]:
+        yield str(_get(_get(edit, "provenance"), "author") or "annotator"), _grade(_get(edit, "value"))
 
 
 def _votes(score: Any, graders: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -13,6 +13,7 @@ from evalkit.benchmarks.judgment_files import Peek, load_object, number, rows_of
 from evalkit.benchmarks.layouts import Field, Part, read_log
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.core.hashing import canonical_json
+from evalkit.datasets.compression import inner_suffix
 
 _BY_MODEL = ("rubric", "g-eval", "model-graded", "factuality", "closedqa", "relevance", "faithfulness", "recall", "llm")
 _UNNAMED = "promptfoo"
@@ -39,8 +40,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
     A grader is the provider of an assertion, of its test or of the config. Ratings by people are labels. A repeated
     test is one case: its answers are responses to the same prompt.
     """
-    whole = {} if path.suffix == ".jsonl" else load_object(path)
-    results = [row for _, row in rows_of(path)] if path.suffix == ".jsonl" else list(whole["results"]["results"])
+    lines = inner_suffix(path) == "jsonl"
+    whole = {} if lines else load_object(path)
+    results = [row for _, row in rows_of(path)] if lines else list(whole["results"]["results"])
     # Rows are in the order in which their tests finished, which differs from run to run.
     rows = sorted((row for row in results if isinstance(row, Mapping)), key=_place)
     models, tests = _models(rows), _tests(rows)
