@@ -45,7 +45,7 @@ CELLS: Final[Mapping[Unit, tuple[str, ...]]] = {
 }
 """The cells of each unit that is judged: a pair, the score of one response, or its class."""
 MESSAGES: Final = "messages"
-"""The metadata of a conversation, or of an answer with tool calls or more than text."""
+"""The metadata of conversations and of answers with tool calls or more than text: messages, by response if several."""
 _NAMED: Final = 5
 _LEVELS: Final = {0.0, 0.5, 1.0}
 _QUALITY: Final = "quality"
@@ -182,7 +182,7 @@ def _judges(path: Path, parts: Sequence[Part], options: Options) -> dict[str, st
 
 
 def log_cells(case: Row, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """Return the cells of a case in a log; messages with more than a prompt and an answer as texts are in the metadata.
+    """Return the cells of a case in a log, with messages if they are more than a prompt and an answer as texts.
 
     Args:
         case: The case.
@@ -193,16 +193,18 @@ def log_cells(case: Row, fields: Mapping[str, Field]) -> dict[str, Any]:
     cells["prompt"] = spoken(cells.get("prompt"))
     turns = as_messages("user", cells["prompt"]), as_messages("assistant", cells.get("response"))
     messages = cells.pop("messages", None) or [message for part in turns for message in part]
-    metadata = cells.get("metadata")
-    cells["metadata"] = dict(metadata) if isinstance(metadata, Mapping) else {}
     if any(len(part) > 1 for part in turns) or is_more_than_text(messages):
-        cells["metadata"][MESSAGES] = messages
+        cells["messages"] = messages
+    if isinstance(metadata := cells.get("metadata"), Mapping) and MESSAGES in metadata:
+        cells["metadata"] = {f"log {key}" if key == MESSAGES else key: value for key, value in metadata.items()}
     return {**cells, **{f"label.{person}": label for person, label in labels.items()}}
 
 
 def more_than_text(records: Sequence[Record]) -> list[str]:
     """Return a note on the cases with tool calls, images or other content that is not a text."""
-    names = dict.fromkeys(record.question for record in records if is_more_than_text(record.metadata.get(MESSAGES)))
+    names = dict.fromkeys(
+        one.question for one in records if any(is_more_than_text(each.messages) for each in one.shown)
+    )
     if not names:
         return []
     listed = ", ".join([*names][:_NAMED]) + (", …" if len(names) > _NAMED else "")
@@ -322,9 +324,10 @@ def below(prefix: str, cells: Cells) -> dict[str, Any]:
 def _single(cells: Cells, unit: Unit, place: str, options: Options) -> Answer:
     model, response = cells.get("model"), text(cells.get("response"))
     key, name = str(cells.get("key") or model or response or "1"), None if model is None else str(model)
+    answer = Answer(key, response, name, messages=cells.get("messages"))
     if unit == "class":
-        return Answer(key, response, name, class_name=read_class(cells.get("label"), options))
-    return Answer(key, response, name, _grade(cells.get("grade" if "grade" in cells else "label"), place))
+        return replace(answer, class_name=read_class(cells.get("label"), options))
+    return replace(answer, grade=_grade(cells.get("grade" if "grade" in cells else "label"), place))
 
 
 def _pair(cells: Cells) -> tuple[Answer, ...]:

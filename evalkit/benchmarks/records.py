@@ -19,7 +19,8 @@ TIE = "TIE"
 class Answer:
     """One response: `key` identifies it among the responses to its question.
 
-    `grade` or `class_name` is the annotators' label.
+    `grade` or `class_name` is the annotators' label. `messages` are the conversation, if it is more than a prompt and
+    an answer as texts.
     """
 
     key: str
@@ -27,6 +28,7 @@ class Answer:
     model: str | None = None
     grade: float | None = None
     class_name: str | None = None
+    messages: Sequence[Any] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import peek
+from evalkit.benchmarks.layouts import MESSAGES
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.datasets import Source
 from evalkit.datasets.compression import bare_name, inner_suffix
@@ -27,13 +28,14 @@ _UNUSED: Final = "labels that are classes are in the metadata; for labels, set r
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """One answer, with people's labels and judges' verdicts of it by name."""
+    """One answer, with people's labels and judges' verdicts of it by name, and its messages if they are more."""
 
     text: str
     model: str | None
     grade: float | None
     labels: Mapping[str, Any]
     verdicts: Mapping[str, Any]
+    messages: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def log_source(paths: Sequence[Path], name: str, *, classes: bool) -> Source | N
     logs = {}
     for path in paths:
         if (reader := _reader(path)) is not None:
-            logs[path] = _read(reader, path, notes)
+            logs[path] = _read(reader, path, notes, f"{path}: " if len(paths) > 1 else "")
         elif len(paths) == 1:
             return None
         else:
@@ -88,8 +90,8 @@ def _reader(path: Path) -> Importer | None:
     return next((one for one in tools().values() if one.is_log and is_format(one, start)), None)
 
 
-def _read(reader: Importer, path: Path, notes: dict[str, None]) -> _Log:
-    """Return the samples of a log by id."""
+def _read(reader: Importer, path: Path, notes: dict[str, None], where: str) -> _Log:
+    """Return the samples of a log by id; `where` is the beginning of its notes."""
     parsed = read_format(reader, path, Options(answers=True))
     assert isinstance(parsed, ParsedFile)
     cases, judgments, counted = to_cases(parsed, reader.name)
@@ -100,9 +102,10 @@ def _read(reader: Importer, path: Path, notes: dict[str, None]) -> _Log:
     answers, written = sum(len(case.responses) for case in cases), sum(len(one.answers) for one in samples.values())
     if not written:
         raise DatasetError("has no answers to judge", where=str(path), remedy="use a log with the models' answers")
-    notes.update(dict.fromkeys((*parsed.notes, *(note for note in counted if note.startswith(_ABOUT_ANSWERS)))))
+    every = [*parsed.notes, *(note for note in counted if note.startswith(_ABOUT_ANSWERS))]
     if written < answers:
-        notes[f"answers that are missing, omitted: {answers - written} of {answers}"] = None
+        every.append(f"answers that are missing, omitted: {answers - written} of {answers}")
+    notes.update(dict.fromkeys(f"{where}{note}" for note in every))
     return samples
 
 
@@ -114,6 +117,8 @@ def _answers(case: Case, judgments: Sequence[Judgment]) -> list[_Answer]:
             value = fmean(one.criteria.values()) if one.class_name is None else one.class_name
             verdicts[one.unit[0]][one.judge] = value
     labels: Mapping[str, Any] = case.labels
+    messages = case.metadata.get(MESSAGES)
+    by_answer = messages if messages and len(case.responses) > 1 else [messages] * len(case.responses)
     return [
         _Answer(
             response.text,
@@ -121,6 +126,7 @@ def _answers(case: Case, judgments: Sequence[Judgment]) -> list[_Answer]:
             response.grade,
             {person: given[index] for person, given in labels.items() if given[index] is not None},
             verdicts[index],
+            by_answer[index],
         )
         for index, response in enumerate(case.responses)
         if response.text
@@ -180,7 +186,11 @@ def _row(id_: str, sample: _Sample, *, classes: bool) -> Row:
     """Return the row of a sample; metadata with the name of a field get another, so that they are not read as it."""
     case, answers = sample.case, sample.answers
     as_labels = classes or not _has_classes(sample)
-    metadata = {f"log {key}" if key in FIELDS else key: value for key, value in case.metadata.items()}
+    metadata = {
+        f"log {key}" if key in FIELDS else key: value for key, value in case.metadata.items() if key != MESSAGES
+    }
+    if any(messages := [answer.messages for answer in answers]):
+        metadata[MESSAGES] = messages if len(messages) > 1 else messages[0]
     for kind in ("judge",) if as_labels else ("judge", "label"):
         given = [answer.verdicts if kind == "judge" else answer.labels for answer in answers]
         for who in dict.fromkeys(who for one in given for who in one):

@@ -20,7 +20,7 @@ from typing import Any
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, peek
-from evalkit.benchmarks.layouts import more_than_text
+from evalkit.benchmarks.layouts import MESSAGES, more_than_text
 from evalkit.benchmarks.records import TIE, Answer, ImportedJudgments, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.core.annotations import FIRST, chosen
 from evalkit.core.scale import fold_class
@@ -459,10 +459,16 @@ def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> 
         context=_first("context", (record.context for record in records), tally),
         reference=_first("reference", (record.reference for record in records), tally),
         label=own.get(FIRST),
-        metadata=_metadata(records, tally),
+        metadata=_metadata(records, tally) | _messages(order),
         labels=people | _annotations(records, keys, tally),
         checklist=records[0].checklist,
     )
+
+
+def _messages(answers: Sequence[Answer]) -> dict[str, Any]:
+    """Return the metadata of messages: those of the only response, or a list by response."""
+    messages = [answer.messages for answer in answers]
+    return {MESSAGES: messages if len(messages) > 1 else messages[0]} if any(messages) else {}
 
 
 def _choices(

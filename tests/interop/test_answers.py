@@ -12,7 +12,8 @@ from evalkit.api import stream_cases
 from evalkit.cli import main
 from evalkit.errors import EvalkitError
 from evalkit.hydra_app import load_config
-from evalkit.interop import recognize_format
+from evalkit.interop import Options, import_judgments, recognize_format
+from evalkit.interop.importers.inspect import _archived
 from evalkit.types import Case
 from tests.interop.test_import_as_published import export, result
 from tests.support.import_layouts import LOGS
@@ -124,12 +125,28 @@ def test_two_logs_are_pairs_by_sample_and_name_what_did_not_match(here):
         ("5", [("five", "model-a"), ("V", "model-b")]),
     ]
     assert {
-        "answers that are missing, omitted: 1 of 4",
+        "a.json: answers that are missing, omitted: 1 of 4",
         "samples in all logs: 2",
         "samples of a.json that are not answered in all logs, omitted: 2 (2, 3)",
         "samples of b.json that are not answered in all logs, omitted: 2 (3, 4)",
         "samples with different prompts, of which the first is kept: 2",
     } <= set(notes)
+
+
+def test_messages_of_agents_are_those_of_the_log_and_of_each_answer(here):
+    agent, plain = LOGS / "inspect" / "agent.eval", LOGS / "inspect" / "graders.eval"
+    messages = {sample["id"]: sample["messages"] for sample in _archived(agent)["samples"]}
+    found, notes = cases(str(agent))
+    assert {case.id: case.metadata["messages"] for case in found} == messages
+    assert [one["role"] for one in messages["q0"]] == ["user", "assistant", "tool", "assistant"]
+    assert "cases with more than text, whose messages are in the metadata: 3 (q0, q1, q2)" in notes
+    pairs, notes = cases(f"[{plain},{agent}]", mode="pairwise")
+    assert {case.id: case.metadata["messages"] for case in pairs} == {id_: [None, own] for id_, own in messages.items()}
+    assert f"{plain}: cases with more than text, whose messages are in the metadata: 1 (7)" in notes
+    imported = import_judgments("inspect", plain, Options()).cases
+    (image,) = [case for case in imported if case.id == "7"]
+    kinds = [[part["type"] for part in given[0]["content"]] for given in image.metadata["messages"]]
+    assert kinds == [["text", "image"]] * len(image.responses) == [["text", "image"]] * 2
 
 
 def test_two_logs_of_one_model_have_the_names_of_their_files(here):
