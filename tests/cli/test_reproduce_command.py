@@ -110,8 +110,8 @@ def test_other_data_are_named_as_the_reason(call: Call, ran: Path, tmp_path: Pat
 def test_another_prompt_and_the_answers_it_never_had_are_named(call: Call, ran: Path, tmp_path: Path) -> None:
     shipped = (Path(__file__).parents[2] / "prompts" / "en" / "pairwise.md.j2").read_text()
     (tmp_path / "mine.md.j2").write_text(shipped.replace("# Guidelines", "# Rules"))
-    config = (ran / "config.yaml").read_text()
-    (ran / "config.yaml").write_text(config.replace("template: null", "template: mine.md.j2"))
+    before, heading, after = (ran / "config.yaml").read_text().partition("\nprompt:\n")
+    (ran / "config.yaml").write_text(before + heading + after.replace("template: null", "template: mine.md.j2", 1))
     out = " ".join(call("reproduce", "first", status=4).out.split())
     assert "prompt mine.md.j2 –" in out
     assert "prompts that differ from those of the run 0 12" in out
