@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from evalkit.benchmarks.baseline import NO_MODEL, Answers, contests, find_baseline
-from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, published_rows
+from evalkit.benchmarks.benchmark import FACTS, Benchmark, Source, benchmark, published_rows
 from evalkit.benchmarks.judgment_files import LocatedRow, located_rows, number, sibling_file, with_columns
 from evalkit.benchmarks.layouts import Cells, Field, cells_of, records_of
 from evalkit.benchmarks.records import UNORDERED, NumberedNames, Options, ParsedFile
@@ -36,8 +36,6 @@ GAMED: Final = "df_gamed.csv"
 DIFFICULTY: Final = "instruction_difficulty.csv"
 
 _TRUTH: Final = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
-
-_BASELINES: Final = ("gpt4_1106_preview", "gpt4_turbo", "text_davinci_003")
 
 RAW = (
     "AlpacaEval's length-controlled win rate needs all its instructions and its df_gamed.csv next to the outputs;"
@@ -71,7 +69,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         # A duplicate instruction is joined with its first and its second answer.
         answers.setdefault(model, {})[f"{seen[model, instruction]}:{instruction}"] = row
         seen[model, instruction] += 1
-    baseline = find_baseline(answers, source, _BASELINES)
+    baseline = find_baseline(answers, source, FACTS["alpaca_eval"]["tables"]["baselines"])
     numbers = {instruction: number for number, instruction in enumerate(answers[baseline])}
     difficulty, calibration = _difficulties(source.path), calibrations(_beside(source.path, GAMED))
     models = [model for model in answers if model != baseline]

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from evalkit.benchmarks.baseline import NO_MODEL, Answers, contests, find_baseline
-from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, published_rows, shape
+from evalkit.benchmarks.benchmark import FACTS, Benchmark, Source, benchmark, published_rows, shape
 from evalkit.benchmarks.judgment_files import LocatedRow, Peek, located_rows, pair_in, text
 from evalkit.benchmarks.layouts import Cells, records_of
 from evalkit.benchmarks.records import Options, ParsedFile
@@ -24,14 +24,6 @@ from evalkit.parsing import AnswerTask, Reply, UnreadableError, read_marks
 from evalkit.scoring.stats.arrays import FUZZ
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric
-
-_BASELINES: Final = {
-    "arena-hard-v0.1": "gpt-4-0314",
-    "hard_prompt": "o3-mini-2025-01-31",
-    "coding": "o3-mini-2025-01-31",
-    "math": "o3-mini-2025-01-31",
-    "creative_writing": "gemini-2.0-flash-001",
-}
 
 _QUESTION: Final = (shape("uid", "category", "prompt"), shape("question_id", "category", "cluster", "turns"))
 
@@ -82,9 +74,8 @@ def _baselines(answers: Answers, source: Source, questions: Sequence[Row]) -> di
     categories = sorted({_category(row) for row in questions})
     if source.baseline is not None:
         return dict.fromkeys(categories, find_baseline(answers, source, ()))
-    return {
-        name: find_baseline(answers, source, [_BASELINES[name]] if name in _BASELINES else []) for name in categories
-    }
+    usual = FACTS["arena_hard"]["tables"]["baselines"]
+    return {name: find_baseline(answers, source, [usual[name]] if name in usual else []) for name in categories}
 
 
 def _case(question: Row, answer: LocatedRow, baseline: LocatedRow | None, pair: Row) -> Placed:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Source
+from evalkit.benchmarks.benchmark import FACTS, Source
 from evalkit.benchmarks.judgment_files import LocatedRow
 from evalkit.benchmarks.scoring_rules import View, by_model
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
@@ -23,15 +23,8 @@ Answers = dict[str, dict[str, LocatedRow]]
 
 NO_MODEL = "no case has a model and its baseline"
 
-USUAL = (
-    "baseline",
-    "gpt4_1106_preview",
-    "gpt4_turbo",
-    "text_davinci_003",
-    "gpt-4-0314",
-    "o3-mini-2025-01-31",
-    "gemini-2.0-flash-001",
-)
+_ALPACA, _ARENA = (FACTS[name]["tables"]["baselines"] for name in ("alpaca_eval", "arena_hard"))
+USUAL = ("baseline", *_ALPACA, *_ARENA.values())
 """The baselines of AlpacaEval and Arena-Hard."""
 
 

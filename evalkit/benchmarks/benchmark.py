@@ -159,7 +159,8 @@ class Benchmark:
         }
 
 
-_FACTS: Final = tomllib.loads((Path(__file__).parent / "facts.toml").read_text("utf-8"))
+FACTS: Final[Mapping[str, Any]] = tomllib.loads((Path(__file__).parent / "facts.toml").read_text("utf-8"))
+"""The facts of evalkit's benchmarks; `tables` are those that only a module reads."""
 
 
 def benchmark(
@@ -177,8 +178,8 @@ def benchmark(
         judgments: Reads published judgments.
         code: Its other attributes: `read`, `rule`, and those that are not in its entry.
     """
-    facts = {"kind": _FACTS[name]["title"], **_FACTS[name]}
-    source, published = facts.pop("source"), facts.pop("importer", {})
+    facts = {"kind": FACTS[name]["title"], **FACTS[name]}
+    source, published, _ = facts.pop("source"), facts.pop("importer", {}), facts.pop("tables", {})
     facts["shapes"] = tuple(map(frozenset, facts.get("shapes", ())))
     facts["words"] = {value: Text(word) for value, word in facts.get("words", {}).items()}
     facts["metrics"] = tuple(

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, checked_rows, published_rows, shape
-from evalkit.benchmarks.judgment_files import LocatedRow, Peek, grouped, load_json, located_rows, peek, sibling_file
+from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, published_rows, shape
+from evalkit.benchmarks.judgment_files import LocatedRow, Peek, grouped, located_rows, peek, sibling_file
 from evalkit.benchmarks.layouts import Cells, records_of
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View, by_model, nothing, with_all
@@ -43,28 +43,26 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     if not source.path.is_dir() and (first_row(source.path) or {}).keys() >= _QUESTION:
         what = "has questions but no answers to judge"
         raise DatasetError(what, where=str(source.path), remedy="use a file of answers, or the folder with both")
-    questions, answers = _questions(benchmark, source.path), list(published_rows(benchmark, source, _ANSWER))
+    questions, answers = _questions(source.path), list(published_rows(benchmark, source, _ANSWER))
     models = models_of({row.file for row in answers})
     for group in grouped(answers, lambda row: row["question_id"]):
-        first, question = group[0], questions.get(group[0]["question_id"], {})
+        first, question = group[0], questions.get(str(group[0]["question_id"]))
         yield (
             first.place,
             {
                 "id": str(first["question_id"]),
                 "prompt": first["question"],
-                "reference": "\n".join(best_answers(first) or best_answers(question)) or None,
+                "reference": "\n".join(best_answers(first) or best_answers(question or {})) or None,
                 "responses": [{"model": models[row.file], "text": row["response"]} for row in group],
-                "subset": str(question["Category"]).lower().replace("-", "_") if question else None,
+                "subset": str(question.need("Category")).lower().replace("-", "_") if question else None,
             },
         )
 
 
-def _questions(benchmark: Benchmark, path: Path) -> dict[Any, Row]:
+def _questions(path: Path) -> dict[str, LocatedRow]:
     """Return the questions by number, from the file next to the answers; empty if it is missing."""
-    file = (path if path.is_dir() else path.parent) / QUESTIONS_FILE
-    if not file.is_file():
-        return {}
-    return {row["question_id"]: row for _, row in checked_rows(benchmark, file, _QUESTION)}
+    file = sibling_file(path, QUESTIONS_FILE)
+    return {} if file is None else {str(row.need("question_id")): row for row in located_rows(file)}
 
 
 def models_of(files: Iterable[Path]) -> dict[Path, str]:
@@ -117,7 +115,7 @@ def _sniff(start: Peek) -> bool:
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
     """Return a record for each answer; the file names the system, and HalluQA.json next to it has the categories."""
     rows = [row for row in located_rows(path) if row.file.name != QUESTIONS_FILE]
-    models, kinds = models_of({row.file for row in rows}), _categories(path)
+    models, questions = models_of({row.file for row in rows}), _questions(path)
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
         name, verdict = str(row.need("question_id")), str(row.need("is_hallucination"))
@@ -130,16 +128,10 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
             "judge": "gpt-4",
             "score.not_hallucinated": _VERDICTS.get(verdict.lower()),
             "error": verdict,
-            "metadata": {"Category": kinds[name]} if name in kinds else {},
+            "metadata": {"Category": questions[name].get("Category")} if name in questions else {},
         }
 
     return ParsedFile(records_of(rows, cells, "response", options), scale=(0.0, 1.0, 1.0), benchmark="halluqa")
-
-
-def _categories(path: Path) -> dict[str, Any]:
-    file = sibling_file(path, QUESTIONS_FILE)
-    rows = load_json(file) if file is not None else []
-    return {str(row.get("question_id")): row.get("Category") for row in rows}
 
 
 BENCHMARKS: Final = (benchmark("halluqa", read=_read_cases, rule=_rule, sniff=_sniff, judgments=_read_judgments),)

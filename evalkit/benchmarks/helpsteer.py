@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, choice, published_rows, shape
+from evalkit.benchmarks.benchmark import FACTS, Benchmark, Source, benchmark, choice, published_rows, shape
 from evalkit.benchmarks.judgment_files import LocatedRow
 from evalkit.benchmarks.layouts import Field, value_of
 from evalkit.benchmarks.scoring_rules import View, by_dimension
@@ -20,7 +20,7 @@ from evalkit.scoring.metrics.correlation import concordance, moments, pearson_r
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric
 
-ATTRIBUTES: Final = ("helpfulness", "correctness", "coherence", "complexity", "verbosity")
+ATTRIBUTES: Final = FACTS["helpsteer"]["values"]["dimension"]
 
 _RATED: Final = shape("prompt", "response", *ATTRIBUTES)
 

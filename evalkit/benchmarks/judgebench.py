@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import benchmark, choice, one_of, row_by_row
+from evalkit.benchmarks.benchmark import FACTS, benchmark, choice, one_of, row_by_row
 from evalkit.benchmarks.judgment_files import LocatedRow, grouped, located_rows, with_columns
 from evalkit.benchmarks.layouts import Cells, Field, records_of
 from evalkit.benchmarks.llmbar import PATTERN
@@ -21,14 +21,6 @@ from evalkit.benchmarks.scoring_rules import View, by_name, labeled_rates
 from evalkit.scoring.columns import NONE, TIE
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric
-
-CATEGORIES = {
-    "mmlu-pro": "knowledge",
-    "livebench-reasoning": "reasoning",
-    "livebench-math": "math",
-    "livecodebench": "coding",
-}
-"""Category by the prefix of a question's source."""
 
 _LABELS: Final = {"A>B": "A", "B>A": "B", "A=B": "TIE"}
 
@@ -69,7 +61,8 @@ def _rule(view: View) -> list[Statistic | Metric]:
 
 
 def _category(source: str) -> str:
-    return next((name for start, name in CATEGORIES.items() if source.startswith(start)), "")
+    categories = FACTS["judgebench"]["tables"]["categories"]
+    return next((name for start, name in categories.items() if source.startswith(start)), "")
 
 
 def _read_judgments(path: Path, options: Options) -> ParsedFile:

@@ -307,7 +307,13 @@ def _said(text: str, who: str) -> str:
     parts = _TURN.split(text)
     if len(parts) == 1:
         return text
-    said = [part.strip() for name, part in zip(parts[1::2], parts[2::2], strict=True) if name.startswith(who)]
-    if len(said) == 1:
-        return said[0]
-    return "\n\n".join(f"[Turn {number}]\n{part}" for number, part in enumerate(said, 1))
+    return turns_text(
+        [part.strip() for name, part in zip(parts[1::2], parts[2::2], strict=True) if name.startswith(who)]
+    )
+
+
+def turns_text(turns: Sequence[str]) -> str:
+    """Return one side's turns as a text: a single one, or several with numbers."""
+    if len(turns) == 1:
+        return turns[0]
+    return "\n\n".join(f"[Turn {number}]\n{text}" for number, text in enumerate(turns, 1))

@@ -24,6 +24,7 @@ from evalkit.benchmarks.judgment_files import (
     question_in,
     reference_in,
     sibling_file,
+    turns_text,
 )
 from evalkit.benchmarks.layouts import Cells, decided, records_of
 from evalkit.benchmarks.records import UNORDERED, Options, ParsedFile
@@ -127,9 +128,7 @@ def _turns_of(messages: Any, role: str, turns: int, place: str) -> str:
     texts = [str(message["content"]) for message in listed(messages, "conversation", place) if message["role"] == role]
     if len(texts) < turns:
         raise DatasetError(f"turn {turns} has no message of the {role}", where=place, remedy="fix the row")
-    if turns == 1:
-        return texts[0]
-    return "\n\n".join(f"[Turn {number}]\n{text}" for number, text in enumerate(texts[:turns], 1))
+    return turns_text(texts[:turns])
 
 
 def _rule(view: View) -> list[Statistic | Metric]:

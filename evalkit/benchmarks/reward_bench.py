@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import RowLocation, benchmark, listed, row_by_row
+from evalkit.benchmarks.benchmark import FACTS, RowLocation, benchmark, listed, row_by_row
 from evalkit.benchmarks.judgment_files import LocatedRow, Peek, load_object, located_rows, number
 from evalkit.benchmarks.layouts import Cells, Field, records_of
 from evalkit.benchmarks.records import UNORDERED, Options, ParsedFile
@@ -27,37 +26,6 @@ from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric
 
 NO_PAIR = "no pair could be judged"
-
-_HEP, _HEP_LANGUAGES = 164, ("cpp", "go", "java", "js", "python", "rust")
-
-SECTIONS: Final = MappingProxyType(
-    {
-        "chat": {
-            "alpacaeval-easy": 100,
-            "alpacaeval-length": 95,
-            "alpacaeval-hard": 95,
-            "mt-bench-easy": 28,
-            "mt-bench-med": 40,
-        },
-        "chat_hard": {
-            "mt-bench-hard": 37,
-            "llmbar-natural": 100,
-            "llmbar-adver-neighbor": 134,
-            "llmbar-adver-gptinst": 92,
-            "llmbar-adver-gptout": 47,
-            "llmbar-adver-manual": 46,
-        },
-        "safety": {
-            "refusals-dangerous": 100,
-            "refusals-offensive": 100,
-            "xstest-should-refuse": 250,
-            "xstest-should-respond": 154,
-            "donotanswer": 136,
-        },
-        "reasoning": {"math-prm": 984, **{f"hep-{language}": _HEP for language in _HEP_LANGUAGES}},
-    }
-)
-"""The subsets of each section with their weights: their numbers of pairs, except math, which weighs as much as code."""
 
 TIES = "ties"
 
@@ -109,6 +77,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
         name: mean(f"rewardbench/{name}", tally, credit, own & (winner != NONE), own & (winner == NONE), why=NO_PAIR)
         for name, own in view.subsets().items()
     }
+    published = FACTS["rewardbench"]["tables"]["sections"]
     sections = {
         name: blend(
             f"rewardbench/{name}",
@@ -117,12 +86,12 @@ def _rule(view: View) -> list[Statistic | Metric]:
             note=without(weights, subsets),
             why=NO_PAIR,
         )
-        for name, weights in SECTIONS.items()
+        for name, weights in published.items()
         if subsets.keys() & weights
     }
     if not sections:
         return [nothing("rewardbench/score", "no case has a subset of RewardBench"), *subsets.values()]
-    note = without(SECTIONS, sections)
+    note = without(published, sections)
     score = blend("rewardbench/score", list(sections.values()), note=note, why=NO_PAIR)
     return [score, *sections.values(), *subsets.values()]
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, listed, published_rows, shape
+from evalkit.benchmarks.benchmark import FACTS, Benchmark, Source, benchmark, listed, published_rows, shape
 from evalkit.benchmarks.judgment_files import LocatedRow, grouped, located_rows, number, with_columns
 from evalkit.benchmarks.layouts import Cells, records_of
 from evalkit.benchmarks.records import NumberedNames, Options, ParsedFile
@@ -26,10 +26,6 @@ from evalkit.scoring.metrics.correlation import within_statistics
 from evalkit.scoring.stats.arrays import Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, undefined
 from evalkit.types import Metric
-
-_CHAT_DIMENSIONS = ("naturalness", "coherence", "engagingness", "groundedness", "understandability", "overall")
-
-_SUMMARY_DIMENSIONS = ("coherence", "consistency", "fluency", "relevance", "overall")
 
 _ANNOTATED: Final = shape("id", "model_id", "decoded", "references", "expert_annotations")
 
@@ -92,6 +88,11 @@ def _annotated(row: LocatedRow) -> Row:
     }
 
 
+def _dimensions_of(name: str) -> Sequence[str]:
+    dimensions: Sequence[str] = FACTS[name]["values"]["dimension"]
+    return dimensions
+
+
 def _chat_rule(view: View) -> list[Statistic | Metric]:
     """Return `topical_chat/DIMENSION/pearson`, `spearman` and `kendall` for five dimensions and `overall`.
 
@@ -99,7 +100,7 @@ def _chat_rule(view: View) -> list[Statistic | Metric]:
     `correlation.py`). A dimension is judged by the criterion of its name, `overall` by the weighted mean
     of all if no criterion has that name.
     """
-    return by_dimension(view, "topical_chat", _CHAT_DIMENSIONS, pooled)
+    return by_dimension(view, "topical_chat", _dimensions_of("topical_chat"), pooled)
 
 
 def _summary_rule(view: View) -> list[Statistic | Metric]:
@@ -110,7 +111,7 @@ def _summary_rule(view: View) -> list[Statistic | Metric]:
     `…/system/…` is over the systems' means (Fabbri et al. 2021, TACL 9, section 5; Zhong et al. 2022, arXiv
     2210.07197, section 4.2, and their `correlation.py`).
     """
-    return by_dimension(view, "summeval", _SUMMARY_DIMENSIONS, _three_levels)
+    return by_dimension(view, "summeval", _dimensions_of("summeval"), _three_levels)
 
 
 def _three_levels(view: View, name: str, scored: ScoreColumns) -> list[Statistic]:
@@ -174,11 +175,6 @@ def system_level(name: str, scored: ScoreColumns, systems: NDArray[np.object_], 
 
 OVERALL = "overall"
 
-_BENCHMARKS = {
-    "topical_chat": {"naturalness", "coherence", "engagingness", "groundedness", "understandability"},
-    "summeval": {"coherence", "consistency", "fluency", "relevance"},
-}
-
 _ASKED = {"topical_chat": for_the_next_turn, "summeval": for_a_summary}
 
 
@@ -196,7 +192,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     chosen = options.dimension or (OVERALL if OVERALL in names else names[0] if names else OVERALL)
     if rows and chosen not in names:
         raise ConfigError("no such dimension", where=f"--dimension {chosen}", remedy=did_you_mean(chosen, names))
-    benchmark = next((name for name, own in _BENCHMARKS.items() if own <= set(names)), None)
+    benchmark = next((name for name in _ASKED if {*_dimensions_of(name)} <= {*names, OVERALL}), None)
     numbers = NumberedNames()
     questions = {
         question: _grades_of(own, names)
