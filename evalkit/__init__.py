@@ -6,12 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evalkit.api import compare as compare
     from evalkit.api import run as run
     from evalkit.config import RunConfig as RunConfig
     from evalkit.hydra_app import load_config as load_config
     from evalkit.results import RunResult as RunResult
     from evalkit.serving import Judge as Judge
     from evalkit.serving import load_judge as load_judge
+    from evalkit.sweeps import leaderboard as leaderboard
     from evalkit.tools import direct_score as direct_score
     from evalkit.tools import direct_score_sync as direct_score_sync
     from evalkit.tools import pairwise_compare as pairwise_compare
@@ -21,8 +23,10 @@ _HOMES = {
     "Judge": "evalkit.serving",
     "RunConfig": "evalkit.config",
     "RunResult": "evalkit.types",
+    "compare": "evalkit.api",
     "direct_score": "evalkit.tools",
     "direct_score_sync": "evalkit.tools",
+    "leaderboard": "evalkit.sweeps",
     "load_config": "evalkit.hydra_app",
     "load_judge": "evalkit.serving",
     "pairwise_compare": "evalkit.tools",

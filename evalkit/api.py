@@ -17,7 +17,7 @@ from evalkit.audit.datasheet import earlier_reviews
 from evalkit.audit.rewriting import NO_REVIEWS, Reviews, note_missing, with_reviews
 from evalkit.batch.jobs import BatchRun
 from evalkit.batch.requests import reason_against
-from evalkit.config import RunConfig
+from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
 from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, Source, load_cases, with_examples
@@ -39,6 +39,7 @@ from evalkit.runs.folders import count_opening, opening_note
 from evalkit.runs.manifest import describe_run, describe_scoring
 from evalkit.runs.records import decoder
 from evalkit.scoring import Scores, check_names, score_run, verdicts_of
+from evalkit.scoring.compare import Comparison, RunEntry, compare_runs
 from evalkit.scoring.metrics.biases import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
 from evalkit.scoring.verdicts.pairs import AGGREGATE
@@ -181,6 +182,23 @@ def run(
     with allowing_code(allow_code):
         check_options(config.runner.options)
         return track(config, judge_and_score(config, folder, cases=cases, observe=observe, overwrite=overwrite))
+
+
+def compare(
+    runs: Mapping[str, RunResult], metrics: Sequence[str] = (), scoring: ScoringConfig | None = None
+) -> Comparison:
+    """Compare finished runs on the cases they share, paired by case, as `evalkit compare` does.
+
+    Args:
+        runs: The runs by the names that they have in the comparison.
+        metrics: The metrics to test; by default agreement and scores, as far as they are known in every run.
+        scoring: Confidence, resamples, seed and clusters.
+
+    Raises:
+        ConfigError: If there are fewer than two runs, they share no case, or a case or metric differs.
+    """
+    entries = [RunEntry(name, one.config, one.cases, one.judgments) for name, one in runs.items()]
+    return compare_runs(entries, scoring or ScoringConfig(), metrics)
 
 
 def judge_and_score(

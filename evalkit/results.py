@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from importlib import import_module
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from evalkit.config import RunConfig
 from evalkit.decision import Decision, decide, decide_for_judges
 from evalkit.types import Case, Judgment, Metric, Verdict
 
-__all__ = ["Calls", "RunResult", "Spent", "Tracker"]
+__all__ = ["Calls", "RunResult", "Shown", "Spent", "Tracker"]
+
+TableName: TypeAlias = Literal["cases", "judgments", "verdicts", "metrics"]
+
+
+class Shown:
+    """A value that a notebook shows as a table of the report, which is looked up by name when it is shown."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return str(import_module("evalkit.report.notebook").html_of(self))
 
 
 @dataclass(slots=True)
@@ -33,7 +45,7 @@ class Calls:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Shown):
     """One finished run, as in its folder.
 
     Cases, judgments and verdicts may exceed memory: iterate over them, and avoid repeated access to an item.
@@ -63,6 +75,25 @@ class RunResult:
     def decisions(self) -> dict[str, Decision]:
         """The same about each judge of a panel, by the name that it has in metrics; empty without a panel."""
         return decide_for_judges(self.metrics, self.config.scoring.confidence)
+
+    def to_pandas(self, table: TableName = "verdicts") -> Any:
+        """Return the cases, judgments, verdicts or metrics as a pandas data frame; all its rows are in memory.
+
+        Cases have the fields of a data set, so `evalkit.run(config, cases=frame)` judges them again. Judgments are the
+        rows of `evalkit export --to csv`.
+
+        Raises:
+            ConfigError: If there is no such table, or pandas is not installed.
+        """
+        return import_module("evalkit.interop.frames").frame(self, table, "pandas")
+
+    def to_polars(self, table: TableName = "verdicts") -> Any:
+        """Return the same table as `to_pandas` as a polars data frame.
+
+        Raises:
+            ConfigError: If there is no such table, or polars is not installed.
+        """
+        return import_module("evalkit.interop.frames").frame(self, table, "polars")
 
 
 @runtime_checkable

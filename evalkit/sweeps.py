@@ -126,6 +126,18 @@ def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | Non
     return rank(contenders, scoring) if scoring and len(contenders) > 1 else None
 
 
+def leaderboard(folder: str | Path) -> Leaderboard:
+    """Rank the runs in the subfolders of a folder, such as the jobs of a sweep.
+
+    Raises:
+        ConfigError: If there are fewer than two, or a run's file is missing or damaged.
+    """
+    jobs = sorted(path.parent.name for path in Path(folder).glob(f"*/{layout.MANIFEST}"))
+    if (board := leaderboard_of(Path(folder), jobs)) is None:
+        raise ConfigError("has fewer than two runs to rank", where=str(folder), remedy="name the folder of a sweep")
+    return board
+
+
 def _other_overrides(overrides: Sequence[str]) -> tuple[str, ...]:
     """Return the overrides of a job that do not concern the method of judging."""
     return tuple(sorted(word for word in overrides if not word.startswith(_METHOD_KEYS)))

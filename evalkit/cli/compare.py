@@ -17,17 +17,13 @@ from evalkit.cli.finished_run import apply_settings, read_value
 from evalkit.cli.parser import UsageError
 from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.core.atomic_files import file_errors, write_files
-from evalkit.core.display import number
-from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.report.decisions import USES
+from evalkit.report.comparison import differences_table, sentences, values_table
 from evalkit.report.findings import conclusion
 from evalkit.results import RunResult
 from evalkit.runs.records import as_csv, metric_values
-from evalkit.scoring.catalog import COLUMNS
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
 from evalkit.tracking import find_run
-from evalkit.types import Metric
 
 OPTIONS = ("metrics", "confidence", "bootstrap", "seed", "cluster", "folder", "tracking.uri")
 _FILES = ("comparison.json", "comparison.csv")
@@ -150,73 +146,19 @@ def _print(comparison: Comparison, results: Sequence[RunResult]) -> None:
     if comparison.clusters:
         console.print(f"note: {comparison.clusters}")
     console.print()
-    console.print(_values_table(comparison, results))
+    console.print(_table(values_table(comparison, [result.decision for result in results])))
     console.print()
-    console.print(_differences_table(comparison))
+    console.print(_table(differences_table(comparison)))
     console.print()
-    for sentence in _sentences(comparison):
+    for sentence in sentences(comparison):
         console.print(f"  • {sentence}")
     for name, result in zip(comparison.runs, results, strict=True):
         for advice in conclusion(result):
             console.print(f"  • {name}: {advice.text}")
 
 
-def _values_table(comparison: Comparison, results: Sequence[RunResult]) -> Table:
-    table = text_table(["metric", *comparison.runs])
-    whole = " (all cases)" if any(comparison.left_out.values()) else ""
-    table.add_row(f"decision{whole}", *(in_every_language(USES[result.decision.use])[0] for result in results))
-    by_name: dict[str, dict[str, str]] = {}
-    for entry in comparison.entries:
-        if entry.metric.value is not None and entry.metric.name in (*COLUMNS["compared"], *comparison.family):
-            mark = f" {entry.letters}" if entry.letters else ""
-            by_name.setdefault(entry.metric.name, {})[entry.run] = _with_interval(entry.metric) + mark
-    for name, values in by_name.items():
-        table.add_row(name, *(values.get(run, "–") for run in comparison.runs))
+def _table(rows: Sequence[Sequence[str]]) -> Table:
+    table = text_table(rows[0])
+    for row in rows[1:]:
+        table.add_row(*row)
     return table
-
-
-def _differences_table(comparison: Comparison) -> Table:
-    table = text_table(("first − second", "metric", "difference", "n", "test", "p", "Holm", "detectable"))
-    tested = [d for d in comparison.differences if d.metric.name in comparison.family]
-    for d in [*tested, *comparison.between]:
-        table.add_row(
-            f"{d.first} − {d.second}" if d in tested else f"{d.first}, {d.second}",
-            d.metric.name,
-            _with_interval(d.metric, signed=d in tested),
-            str(d.metric.n),
-            d.test or "",
-            _p(d.p).removeprefix("= "),
-            _p(d.p_holm).removeprefix("= "),
-            number(d.detectable) if d.detectable is not None else "",
-        )
-    return table
-
-
-def _with_interval(metric: Metric, *, signed: bool = False) -> str:
-    value = number(metric.value, signed=signed)
-    if metric.low is None or metric.high is None:
-        return value
-    return f"{value} [{number(metric.low, signed=signed)}, {number(metric.high, signed=signed)}]"
-
-
-def _p(p: float | None) -> str:
-    return "" if p is None else "< 0.0001" if p < 0.0001 else f"= {p:.4f}"
-
-
-def _sentences(comparison: Comparison) -> list[str]:
-    alpha = 1 - comparison.confidence
-    if not comparison.family:
-        return ["Nothing could be tested: no metric of agreement or of scores has a value in every run."]
-    return [_sentence(d, alpha) for d in comparison.differences if d.metric.name in comparison.family]
-
-
-def _sentence(d: Difference, alpha: float) -> str:
-    what = f"{d.first} and {d.second} in {d.metric.name}"
-    if d.p_holm is None:
-        return f"No difference between {what}: {d.test}."
-    if d.p_holm <= alpha:
-        return f"A difference between {what}: {_with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}."
-    seen = f"; with these cases one of {number(d.detectable)} would have been" if d.detectable is not None else ""
-    if d.detectable is not None and d.detectable > 1 and d.metric.name.startswith("agreement/accuracy"):
-        seen = "; these cases are too few to show any"
-    return f"No difference found between {what}: {_with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}{seen}."

@@ -18,6 +18,7 @@ from evalkit.runs.records import as_csv
 from evalkit.types import Case, Judgment, Unit, Verdict
 
 _CLOSE = 1e-9
+_INT64 = 2**63
 Row = dict[str, Any]
 
 
@@ -104,22 +105,25 @@ def table_as_csv(rows: list[Row], *, raw: bool = False) -> bytes:
 
 
 def as_parquet(rows: list[Row]) -> bytes:
-    """Return rows as Parquet; a column that is not all numbers becomes text.
+    """Return rows as Parquet; see `column`.
 
     Raises:
         ConfigError: If pyarrow is not installed.
     """
     arrow, parquet = (optional(name, "--to parquet") for name in ("pyarrow", "pyarrow.parquet"))
-    columns = {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else {})}
+    columns = {name: column([row[name] for row in rows]) for name in (rows[0] if rows else {})}
     buffer = io.BytesIO()
     parquet.write_table(arrow.table(columns), buffer)
     return buffer.getvalue()
 
 
-def _column(values: list[Any]) -> list[Any]:
-    known = [value for value in values if value is not None]
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in known):
+def column(values: list[Any]) -> list[Any]:
+    """Return the values of a column of one type; unless all are numbers or all are true or false, they become texts."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {bool} or kinds <= {float} or (kinds == {int} and max(abs(value or 0) for value in values) < _INT64):
         return values
+    if kinds == {int, float}:
+        return [None if value is None else float(value) for value in values]
     # An unpaired surrogate cannot be encoded.
     return [None if value is None else str(value).encode("utf-8", "replace").decode() for value in values]
 

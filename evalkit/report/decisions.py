@@ -35,7 +35,7 @@ TOO_MANY: Final = 100_000
 UNITS: Final[Mapping[str, Text]] = texts("units")
 USES: Final[Mapping[str, Text]] = texts("uses")
 """What a judge can be used for, in tables."""
-_TONES: Final[Mapping[Use, Tone]] = {
+TONES: Final[Mapping[Use, Tone]] = {
     "none": "bad",
     "unknown": "warn",
     "rates_corrected": "warn",
@@ -68,7 +68,7 @@ def headline(metrics: Metrics, confidence: float = 0.95) -> Finding:
 
 def tone(decision: Decision) -> Tone:
     """Return whether a decision is good or bad news."""
-    tone: Tone = "bad" if decision.reason == "missing" else _TONES[decision.use]
+    tone: Tone = "bad" if decision.reason == "missing" else TONES[decision.use]
     return "warn" if decision.limits and tone == "good" else tone
 
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
@@ -127,10 +127,7 @@ def draw_report(
         counts.add(case, verdicts, judgments)
     cases = page_cases.data()
     figures = run_figures(result, counts, details or {})
-    values = _values(result, cases) | {
-        "figures": figures,
-        "findings": findings_of(result, details),
-    }
+    values = _case_values(result, cases) | table_values(result, details) | {"figures": figures}
     data = {"words": script_json(SCRIPT), "data": cases.json}
     return render("report.html.j2", values, script="report.js", data=data), figures
 
@@ -143,22 +140,35 @@ def _clusters(result: RunResult) -> dict[str, int]:
     return Clusters.of(result.config, result.cases).by_id(result.cases)
 
 
-def _values(result: RunResult, cases: CaseData) -> dict[str, Any]:
-    level = level_of(result.config)
+def _case_values(result: RunResult, cases: CaseData) -> dict[str, Any]:
     return {
-        "title": " · ".join(_title(result)),
         "start": language_of(result.config),
-        "level": level,
+        "level": level_of(result.config),
         "facts": _facts(result),
-        "notes": [note_words(note) for note in (*_gate(result), *(result.manifest.get("notes") or []))],
-        "metrics": _by_heading(result.metrics.values()),
-        "judges": list(_judges(result)),
-        "judge_columns": [(name, metric_words(name)) for name in _judge_columns(result.metrics)],
-        "undetermined": _undetermined(result.metrics.values()),
         "embedded": _embedded(cases),
         "flags": [(name, words, cases.flags.get(name, 0)) for name, words in FLAGS.items()],
         "config": json.dumps(result.config.dump(), indent=2, ensure_ascii=False, default=str),
         "manifest": json.dumps(result.manifest, indent=2, ensure_ascii=False, default=str),
+    }
+
+
+def table_values(result: RunResult, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the values of the templates of a run's findings and tables, for which no case is read."""
+    return {
+        "title": " · ".join(_title(result)),
+        "findings": findings_of(result, details),
+        "notes": [note_words(note) for note in (*_gate(result), *(result.manifest.get("notes") or []))],
+        "judges": list(_judges(result)),
+        "judge_columns": [(name, metric_words(name)) for name in _judge_columns(result.metrics)],
+        **metric_table(result.metrics.values(), level_of(result.config)),
+    }
+
+
+def metric_table(metrics: Collection[Metric], level: str) -> dict[str, Any]:
+    """Return the values of the template of a table of metrics."""
+    return {
+        "metrics": _by_heading(metrics),
+        "undetermined": _undetermined(metrics),
         "words": {key: filled(words, level=level) for key, words in PAGE.items()},
     }
 

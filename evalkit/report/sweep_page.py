@@ -44,6 +44,11 @@ class SweepFacts:
 
 def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
     """Return one self-contained HTML page on a sweep; it links to the pages of its jobs, `JOB/report.html`."""
+    return render("sweep.html.j2", sweep_values(board, facts), script="sweep.js", data={})
+
+
+def sweep_values(board: Leaderboard, facts: SweepFacts) -> dict[str, Any]:
+    """Return the values of the page's template."""
     settings = {row.job: settings_of(row.name) for row in board.rows}
     varying = _varying(list(settings.values()))
     brief = _self_explanatory(list(settings.values()), varying)
@@ -53,7 +58,7 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
     several = len({row.dataset for row in board.rows}) > 1
     main = board.main_columns()[:MAIN]
     figures = _figures(board, names, datasets if several else {})
-    values: dict[str, Any] = {
+    return {
         "title": facts.title,
         "start": facts.language,
         "level": level,
@@ -71,7 +76,6 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
         "metrics": [figure for name in board.columns if (figure := by_metric(name, board.rows, names)) is not None],
         "beyond": _beyond(len(board.rows)),
     }
-    return render("sweep.html.j2", values, script="sweep.js", data={})
 
 
 def settings_of(name: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from evalkit.config import CHECKLIST, RunConfig, ScoringConfig
 from evalkit.core.scale import Scale
 from evalkit.core.spool import ReorderedSequence
 from evalkit.errors import ConfigError, did_you_mean
+from evalkit.results import Shown
 from evalkit.scoring.catalog import TESTED
 from evalkit.scoring.columns import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES, contradiction_statistics
@@ -230,7 +231,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Shown):
     """A comparison of runs.
 
     Attributes:

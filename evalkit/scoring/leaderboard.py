@@ -11,6 +11,7 @@ import numpy as np
 
 from evalkit.config import ScoringConfig
 from evalkit.decision import BALANCED, KAPPA, USES, Decision, decide
+from evalkit.results import Shown
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY
 from evalkit.scoring.columns import NONE
 from evalkit.scoring.metrics.agreement import contradictions
@@ -154,7 +155,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaderboard:
+class Leaderboard(Shown):
     """The configurations of a sweep, best first within each dataset.
 
     Attributes:

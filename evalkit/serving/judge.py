@@ -20,6 +20,8 @@ from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.evaluators.answers import rationale
 from evalkit.plugins import allowing_code
+from evalkit.report.notebook import judge_html
+from evalkit.report.page import level_of
 from evalkit.results import Spent
 from evalkit.serving.folder import JudgeFolder, read_judge
 from evalkit.serving.trust import Trust
@@ -114,6 +116,11 @@ class Judge:
     def trust(self) -> Trust:
         """What is known about the judge."""
         return Trust(self.validation.use, self.validation.sentence)
+
+    def _repr_html_(self) -> str:
+        """Return what is known about the judge for a notebook."""
+        known = self.validation
+        return judge_html(known.title, known.use, known.sentence, known.metrics.values(), level_of(self.config))
 
     @property
     def changed(self) -> list[str]:

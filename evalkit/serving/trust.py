@@ -17,9 +17,9 @@ from evalkit.errors import ConfigError
 from evalkit.gating import GATE
 from evalkit.report.decisions import sentence
 from evalkit.results import RunResult
-from evalkit.runs.records import metric_values
+from evalkit.runs.records import decoder, metric_values
 from evalkit.scoring.catalog import CATALOG
-from evalkit.types import Case, Completion, Judgment
+from evalkit.types import Case, Completion, Judgment, Metric
 
 FORMAT: Final = 1
 SLACK: Final = 2
@@ -78,6 +78,8 @@ class Validation:
                 str(content["decision"]["sentence"]),
                 content["decision"]["reason"] != _NO_LABELS,
             )
+            data = content["dataset"]
+            self.title = f"{content['judge']} · {content['mode']} · {data['name']} ({data['rows']} cases)"
             self.scripts = frozenset(map(str, content["validated"]["scripts"]))
             self.lengths = {
                 str(part): (int(ends[0]), int(ends[1])) for part, ends in content["validated"]["characters"].items()
@@ -87,6 +89,8 @@ class Validation:
                 for one in content["judges"]
                 for part in _REPORTED
             }
+            read = decoder(Metric)
+            self.metrics = {name: read({"name": name, **values}) for name, values in content["metrics"].items()}
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as bad:
             why = f"{bad} is missing" if isinstance(bad, KeyError) else str(bad)[:120]
             raise ConfigError(

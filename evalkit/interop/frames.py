@@ -1,0 +1,88 @@
+"""A run's cases, judgments, verdicts and metrics as data frames of pandas or polars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from evalkit.core.resources import optional
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.interop.exporters import Row, column, rows_of_run
+from evalkit.results import RunResult
+from evalkit.runs.records import encode_line, metric_values
+from evalkit.types import Case, Response, Verdict
+
+
+def frame(result: RunResult, table: str, library: str) -> Any:
+    """Return a table of a run as a data frame of a library; lists and mappings are JSON.
+
+    Raises:
+        ConfigError: If there is no such table, or the library is not installed.
+    """
+    if table not in _ROWS:
+        raise ConfigError(f"a run has no table '{table}'", where=f"to_{library}", remedy=did_you_mean(table, _ROWS))
+    rows = _ROWS[table](result)
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: column([_cell(row.get(name)) for row in rows]) for name in names}
+    return optional(library, f"to_{library}").DataFrame(columns)
+
+
+def _cell(value: Any) -> Any:
+    return encode_line(value).decode().strip() if isinstance(value, list | tuple | Mapping) else value
+
+
+def _case(case: Case) -> Row:
+    row = {
+        **case.metadata,
+        "id": case.id,
+        "prompt": case.prompt,
+        "context": case.context,
+        "reference": case.reference,
+        **_responses(case),
+    }
+    optional_fields = {"labels": case.labels, "checklist": [asdict(item) for item in case.checklist]}
+    return row | {name: value for name, value in optional_fields.items() if value}
+
+
+def _responses(case: Case) -> Row:
+    graded = any(_label(response) is not None for response in case.responses)
+    match case.responses:
+        case (one,):
+            return {"response": one.text, "model": one.model, "label": _label(one)}
+        case (first, second) if not graded:
+            texts = {"response_a": first.text, "response_b": second.text}
+            return {**texts, "model_a": first.model, "model_b": second.model, "label": case.label}
+    listed = [{"text": one.text, "model": one.model, "label": _label(one)} for one in case.responses]
+    return {"responses": listed, "label": case.label}
+
+
+def _label(response: Response) -> float | str | None:
+    return response.grade if response.class_name is None else response.class_name
+
+
+def _verdict(verdict: Verdict) -> Row:
+    return {
+        "id": verdict.case_id,
+        "unit": verdict.unit,
+        "judge": verdict.judge,
+        "winner": verdict.winner,
+        "score": verdict.score,
+        "class": verdict.class_name,
+        "reason": verdict.reason,
+        "margin": verdict.margin,
+        "confidence": verdict.confidence,
+        "label": verdict.label,
+        "consistent": verdict.orders and verdict.orders.consistent,
+        **{f"criteria.{name}": value for name, value in verdict.criteria.items()},
+        **{f"votes.{name}": value for name, value in verdict.votes.items()},
+        **({"items": [asdict(item) for item in verdict.items]} if verdict.items else {}),
+    }
+
+
+_ROWS: Final[Mapping[str, Callable[[RunResult], list[Row]]]] = {
+    "cases": lambda result: [_case(case) for case in result.cases],
+    "judgments": rows_of_run,
+    "verdicts": lambda result: [_verdict(verdict) for verdict in result.verdicts],
+    "metrics": lambda result: [{"metric": name, **metric_values(one)} for name, one in result.metrics.items()],
+}

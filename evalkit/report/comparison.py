@@ -1,0 +1,79 @@
+"""The tables and sentences of a comparison of runs, for the terminal and for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evalkit.core.display import number
+from evalkit.core.translation import in_every_language
+from evalkit.decision import Decision
+from evalkit.report.decisions import USES
+from evalkit.scoring.catalog import COLUMNS
+from evalkit.scoring.compare import Comparison, Difference
+from evalkit.types import Metric
+
+
+def values_table(comparison: Comparison, decisions: Sequence[Decision] = ()) -> list[list[str]]:
+    """Return the head and the rows of the table of each run's metrics, after the decisions if there are any."""
+    rows = [["metric", *comparison.runs]]
+    whole = " (all cases)" if any(comparison.left_out.values()) else ""
+    if decisions:
+        rows.append([f"decision{whole}", *(in_every_language(USES[one.use])[0] for one in decisions)])
+    by_name: dict[str, dict[str, str]] = {}
+    for entry in comparison.entries:
+        if entry.metric.value is not None and entry.metric.name in (*COLUMNS["compared"], *comparison.family):
+            mark = f" {entry.letters}" if entry.letters else ""
+            by_name.setdefault(entry.metric.name, {})[entry.run] = _with_interval(entry.metric) + mark
+    return [*rows, *([name, *(values.get(run, "–") for run in comparison.runs)] for name, values in by_name.items())]
+
+
+def differences_table(comparison: Comparison) -> list[list[str]]:
+    """Return the head and the rows of the table of differences between runs, and of their agreement."""
+    tested = [d for d in comparison.differences if d.metric.name in comparison.family]
+    return [
+        ["first − second", "metric", "difference", "n", "test", "p", "Holm", "detectable"],
+        *(
+            [
+                f"{d.first} − {d.second}" if d in tested else f"{d.first}, {d.second}",
+                d.metric.name,
+                _with_interval(d.metric, signed=d in tested),
+                str(d.metric.n),
+                d.test or "",
+                _p(d.p).removeprefix("= "),
+                _p(d.p_holm).removeprefix("= "),
+                number(d.detectable) if d.detectable is not None else "",
+            ]
+            for d in [*tested, *comparison.between]
+        ),
+    ]
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    """Return what each test found, as a sentence."""
+    alpha = 1 - comparison.confidence
+    if not comparison.family:
+        return ["Nothing could be tested: no metric of agreement or of scores has a value in every run."]
+    return [_sentence(d, alpha) for d in comparison.differences if d.metric.name in comparison.family]
+
+
+def _sentence(d: Difference, alpha: float) -> str:
+    what = f"{d.first} and {d.second} in {d.metric.name}"
+    if d.p_holm is None:
+        return f"No difference between {what}: {d.test}."
+    if d.p_holm <= alpha:
+        return f"A difference between {what}: {_with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}."
+    seen = f"; with these cases one of {number(d.detectable)} would have been" if d.detectable is not None else ""
+    if d.detectable is not None and d.detectable > 1 and d.metric.name.startswith("agreement/accuracy"):
+        seen = "; these cases are too few to show any"
+    return f"No difference found between {what}: {_with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}{seen}."
+
+
+def _with_interval(metric: Metric, *, signed: bool = False) -> str:
+    value = number(metric.value, signed=signed)
+    if metric.low is None or metric.high is None:
+        return value
+    return f"{value} [{number(metric.low, signed=signed)}, {number(metric.high, signed=signed)}]"
+
+
+def _p(p: float | None) -> str:
+    return "" if p is None else "< 0.0001" if p < 0.0001 else f"= {p:.4f}"
