@@ -109,14 +109,14 @@ class Session:
         run.arbiter = self._arbiter
         return run
 
-    async def judge(self, cases: Iterable[Case]) -> Sequence[Judgment]:
+    async def judge(self, cases: Sequence[Case]) -> Sequence[Judgment]:
         """Return one judgment per planned request of `cases` and per follow-up request.
 
         Raises:
             ConfigError, JudgeSetupError, StoreError: As `judge`; the session is then stopped.
         """
         run = self.begin(cases, Tally())
-        await run.workers()
+        await run.workers(len(self._own) * sum(len(self._evaluator.plan(case)) for case in cases))
         return run.result().judgments
 
     def stop(self, why: str) -> None:
@@ -206,9 +206,10 @@ class _Run:
     def __post_init__(self) -> None:
         self.follow = self.evaluator.follow if isinstance(self.evaluator, FollowUpEvaluator) else None
 
-    async def workers(self) -> None:
-        """Run the workers until every call is done, one of them fails, or the run is stopped."""
-        self.tasks = [asyncio.create_task(self._work()) for _ in range(WORKERS * self.runner.concurrency)]
+    async def workers(self, planned: int = MAX_FOLLOW_UPS) -> None:
+        """Run at most one worker per planned call until every call is done, one fails, or the run is stopped."""
+        most = max(1, min(WORKERS * self.runner.concurrency, planned))
+        self.tasks = [asyncio.create_task(self._work()) for _ in range(most)]
         try:
             _, pending = await asyncio.wait(self.tasks, return_when=asyncio.FIRST_EXCEPTION)
             if (first := self.tally.first_sent) is not None:

@@ -49,6 +49,11 @@ Use it in Python:
     judge = evalkit.load_judge("{folder}")
     verdict = judge.sync({fields})
     print(verdict.json())
+
+Or over HTTP, or for agents:
+
+    evalkit serve {folder}
+    evalkit serve {folder} --mcp stdio
 """
 _EXAMPLE: Final = {
     "pairwise": 'prompt="…", response_a="…", response_b="…"',

@@ -231,7 +231,8 @@ class Judge:
             try:
                 judged = await shared.session.judge(cases)
                 # An error in another call ends the session before this one is complete.
-                if len(judged[0]) >= sum(len(shared.session.evaluator.plan(case)) for case in cases):
+                plan = shared.session.evaluator.plan
+                if not shared.session.stopped or len(judged[0]) >= sum(len(plan(case)) for case in cases):
                     return judged
             finally:
                 shared.users -= 1
