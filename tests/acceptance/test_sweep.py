@@ -142,6 +142,7 @@ def query(folder: Path, sql: str) -> list[Any]:
         database.close()
 
 
+@pytest.mark.thorough
 def test_optuna_searches_by_the_objective_and_joblib_runs_in_processes(commands: Commands, provider: Provider) -> None:
     base = words(provider, "tracking=none", "-m")
     searched = commands(

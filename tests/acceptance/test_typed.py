@@ -36,6 +36,7 @@ follow_imports = skip
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_strict_consumer_sees_the_types(tmp_path: Path) -> None:
     (tmp_path / "consumer.py").write_text(CONSUMER, "utf-8")
     (tmp_path / "mypy.ini").write_text(SETTINGS, "utf-8")

@@ -14,6 +14,7 @@ import pytest
 
 from evalkit.cli import main
 from evalkit.interop.roles import AmbiguousTableError, Choices, Table, read_table
+from tests.support.thorough import some_of
 
 ROWS = 60
 
@@ -210,7 +211,7 @@ SHARED: dict[str, tuple[str, str, float]] = {
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("name", some_of(SHARED, 3))
 def test_published_judgments_need_no_option(
     name: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -279,7 +279,7 @@ def test_plan_export_and_reproduce(run: Call, call: Call, tmp_path: Path) -> Non
 
 
 @pytest.mark.local
-@pytest.mark.parametrize("prompt", ["en", "zh"])
+@pytest.mark.parametrize("prompt", ["en", pytest.param("zh", marks=pytest.mark.thorough)])
 def test_the_embedded_judge_answers_each_item(run: Call, tmp_path: Path, prompt: str) -> None:
     write(tmp_path, [row(1)])
     run("out", "judge=smollm2", f"prompt={prompt}", "mode.ask=together")

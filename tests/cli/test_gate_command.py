@@ -118,7 +118,7 @@ def test_a_gate_on_the_decision_reads_that_of_the_run(run: Call, call: Call, tmp
     ("right", "state", "said"),
     [(True, "held", "Trust this judge "), (False, "failed", "none: Do not trust this judge")],
 )
-@pytest.mark.parametrize("panel", [False, True])
+@pytest.mark.parametrize("panel", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_enough_labels_hold_or_fail_a_gate_on_the_decision(
     run: Call, tmp_path: Path, right: bool, state: str, said: str, panel: bool
 ) -> None:

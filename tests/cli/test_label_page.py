@@ -615,7 +615,9 @@ def test_a_table_of_judgments_is_imported_the_first_time(tmp_path, monkeypatch, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 0), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.thorough)]
+)
 def test_ctrl_c_in_the_terminal_scores_the_run(pairs, tmp_path, number, status):
     log = tmp_path / "log.txt"
     with Commands(tmp_path).started("label", "run", "--page", log=log) as command:
