@@ -218,6 +218,7 @@ def test_traces_have_judges_labels_and_failures_but_no_expectations_or_code(read
         read("mlflow_traces", "traces.jsonl", unlabeled)
 
 
+@pytest.mark.slow
 def test_check_reads_the_traces_of_an_experiment(mlflow_store, tmp_path, capsys, monkeypatch):
     mlflow = pytest.importorskip("mlflow")
     from mlflow.entities import AssessmentSource

@@ -59,7 +59,7 @@ def labelled(cases, generator):
     ]
 
 
-@pytest.fixture(params=["pairs", "scores"])
+@pytest.fixture(scope="module", params=["pairs", "scores"])
 def run(request, simulated):
     judge = {one.name: one for one in simulated.judges(200)}[request.param]
     generator = np.random.default_rng(4)
@@ -67,10 +67,15 @@ def run(request, simulated):
     return judge.config, labelled(cases, generator), judgments
 
 
-def test_copies_of_cases_on_one_prompt_change_no_interval(run):
+@pytest.fixture(scope="module")
+def once_and_often(run):
+    """Return the scores of a run, and of copies of its cases."""
     config, cases, judgments = run
-    once = score_run(config, *copied(cases, judgments, 1))
-    often = score_run(config, *copied(cases, judgments, COPIES))
+    return [score_run(config, *copied(cases, judgments, times)) for times in (1, COPIES)]
+
+
+def test_copies_of_cases_on_one_prompt_change_no_interval(once_and_often):
+    once, often = once_and_often
     assert (often.clusters.count, often.clusters.cases, often.clusters.by) == (40, 120, "prompt")
     compared = [name for name in once.metrics if not name.startswith(OF_ROWS)]
     assert len(compared) > 20
@@ -81,22 +86,18 @@ def test_copies_of_cases_on_one_prompt_change_no_interval(run):
         assert (one.low is None) == (other.low is None), name
 
 
-def test_each_case_by_itself_is_narrower(run):
+def test_each_case_by_itself_is_narrower(run, once_and_often):
     """The same copies, each taken for a case of its own, would claim more than there is."""
     config, cases, judgments = run
     alone = config.model_copy(update={"scoring": config.scoring.model_copy(update={"cluster": "id"})})
-    widths = [
-        found.metrics["tie_rate"].high - found.metrics["tie_rate"].low
-        for found in (score_run(one, *copied(cases, judgments, COPIES)) for one in (config, alone))
-    ]
+    each = score_run(alone, *copied(cases, judgments, COPIES))
+    widths = [found.metrics["tie_rate"].high - found.metrics["tie_rate"].low for found in (once_and_often[1], each)]
     assert widths[1] < 0.75 * widths[0]
 
 
-def test_details_resample_clusters_too(run):
+def test_details_resample_clusters_too(once_and_often):
     """Ratings of systems, people against the judge, and what more labels would buy: in files beside the metrics."""
-    config, cases, judgments = run
-    once = score_run(config, *copied(cases, judgments, 1)).details
-    often = score_run(config, *copied(cases, judgments, COPIES)).details
+    once, often = (found.details for found in once_and_often)
     for mine, theirs in zip(once["ranking"]["systems"], often["ranking"]["systems"], strict=True):
         for name in ("rating", "win_rate", "rank"):
             ends = [(one[name]["low"], one[name]["high"]) for one in (mine, theirs)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -89,8 +90,13 @@ def test_every_note_in_the_code_is_in_the_catalog() -> None:
     assert missing == [], "add these to evalkit/report/texts.py"
 
 
+@cache
+def pattern(known: str) -> re.Pattern[str]:
+    return re.compile(re.escape(known).replace(r"\{\}", r"[^;]*"))
+
+
 def fits(template: str, known: str) -> bool:
-    return re.fullmatch(re.escape(known).replace(r"\{\}", r"[^;]*"), template) is not None
+    return pattern(known).fullmatch(template) is not None
 
 
 def test_every_note_of_the_catalog_is_in_the_code() -> None:

@@ -101,18 +101,22 @@ def test_many_pairs_equal_the_obvious_version(configure, make_case, passes, marg
 
 
 @pytest.mark.parametrize("resolve", ["tie", "lower_confidence", "net_vote", "mean"])
-@pytest.mark.parametrize(("one", "two"), list(product([1.0, 0.4, 0.0, -0.4, -1.0, None], repeat=2)))
-def test_turning_a_pair_round_turns_the_verdict_round(configure, make_case, passes, resolve, one, two):
+def test_turning_a_pair_round_turns_the_verdict_round(configure, make_case, passes, resolve):
     def negate(margin):
         return None if margin is None else -margin
 
     config = configure(swap={"resolve": resolve}, scoring={"bootstrap": 0})
-    given = passes("c", one, two, confidence=(0.9, 0.6))
-    turned = passes("turned", negate(one), negate(two), confidence=(0.9, 0.6))
-    there, back = score_run(config, [make_case("c"), make_case("turned")], [*given, *turned]).verdicts
-    assert back.winner == {"A": "B", "B": "A"}.get(there.winner, there.winner)
-    assert back.confidence == there.confidence
-    assert back.margin == (None if there.margin is None else -there.margin)
+    margins = list(product([1.0, 0.4, 0.0, -0.4, -1.0, None], repeat=2))
+    given, turned = (
+        [one for pair in margins for one in passes(f"{pair} {side}", *map(turn, pair), confidence=(0.9, 0.6))]
+        for side, turn in (("as it is", lambda margin: margin), ("turned", negate))
+    )
+    cases = [make_case(name) for name in dict.fromkeys(one.case_id for one in [*given, *turned])]
+    verdicts = score_run(config, cases, [*given, *turned]).verdicts
+    for pair, there, back in zip(margins, verdicts[: len(margins)], verdicts[len(margins) :], strict=True):
+        assert back.winner == {"A": "B", "B": "A"}.get(there.winner, there.winner), pair
+        assert back.confidence == there.confidence, pair
+        assert back.margin == (None if there.margin is None else -there.margin), pair
 
 
 @pytest.mark.parametrize(

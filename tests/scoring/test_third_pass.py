@@ -46,21 +46,23 @@ def test_two_of_three_decide(
     assert verdict.orders.third == (signs[(last > 0) - (last < 0)] if differ and last is not None else None)
 
 
-@pytest.mark.parametrize("values", list(product([1.0, 0.3, 0.0, -0.3, -1.0], repeat=3)))
 def test_a_verdict_does_not_depend_on_which_of_three_came_third_and_turns_with_the_pair(
-    configure, make_case, passes, judged, values
+    configure, make_case, passes, judged
 ):
-    def judgments(case, side):
-        one, two, last = (side * value for value in values)
-        return [*passes(case, one, two), replace(third(judged, last), case_id=case)]
+    def judgments(case, values):
+        return [*passes(case, *values[:2]), replace(third(judged, values[2]), case_id=case)]
 
-    cases = [make_case("c"), make_case("turned")]
-    given = [*judgments("c", 1), *judgments("turned", -1)]
-    winner, turned = score_run(configure(swap=THIRD, scoring={"bootstrap": 0}), cases, given).verdicts
-    signs = [(value > 0) - (value < 0) for value in values]
-    if signs[0] != signs[1]:
-        assert winner.winner == {1: "A", 0: "TIE", -1: "B"}[sorted(signs)[1]]
-    assert turned.winner == {"A": "B", "B": "A"}.get(winner.winner, "TIE")
+    triples = list(product([1.0, 0.3, 0.0, -0.3, -1.0], repeat=3))
+    both = {f"{values} {side}": [side * value for value in values] for values in triples for side in (1, -1)}
+    given = [one for name, values in both.items() for one in judgments(name, values)]
+    scored = score_run(configure(swap=THIRD, scoring={"bootstrap": 0}), [*map(make_case, both)], given).verdicts
+    winners = {verdict.case_id: verdict.winner for verdict in scored}
+    for values in triples:
+        winner, turned = winners[f"{values} 1"], winners[f"{values} -1"]
+        signs = [(value > 0) - (value < 0) for value in values]
+        if signs[0] != signs[1]:
+            assert winner == {1: "A", 0: "TIE", -1: "B"}[sorted(signs)[1]], values
+        assert turned == {"A": "B", "B": "A"}.get(winner, "TIE"), values
 
 
 def test_the_third_may_be_shown_swapped_by_another_judge_and_in_samples(configure, make_case, passes, judged):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from hashlib import blake2b
 from math import atan, copysign, cos, isnan, log1p, pi, sin, sqrt, tan
 from statistics import NormalDist
@@ -595,6 +595,7 @@ def expanded_quantile(n: int, confidence: float) -> float:
     return sqrt(n / (n - 1)) * student_quantile((1 - confidence) / 2, n - 1)
 
 
+@lru_cache(maxsize=4096)
 def student_quantile(p: float, degrees: int) -> float:
     """Return the quantile of Student's t (Abramowitz and Stegun 1964, 26.7.3, 26.7.4; above 1000 degrees 26.7.5).
 
