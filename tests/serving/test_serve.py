@@ -186,6 +186,16 @@ def test_limits_hold_for_all_clients_together(judge: tuple[str, ...], provider: 
     assert len(provider.requests) == 3
 
 
+def test_a_key_over_its_rate_does_not_slow_the_others(
+    judge: tuple[str, ...], provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVALKIT_SERVE_KEY", "first-key,second-key")
+    with served(*judge, "--key-rate", "2") as server:
+        keys = ["first-key"] * 3 + ["second-key"]
+        ends = [server.post("/judge", NEW, {"Authorization": f"Bearer {key}"})[0] for key in keys]
+    assert (ends, len(provider.requests)) == ([200, 200, 429, 200], 2)
+
+
 def test_other_settings_are_judged_with_a_warning_or_refused(judge: tuple[str, ...], provider: Provider) -> None:
     with served(*judge) as server:
         for changed, kind in (
