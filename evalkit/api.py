@@ -20,6 +20,7 @@ from evalkit.batch.requests import reason_against
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.resources import project
 from evalkit.core.spool import Spool
+from evalkit.core.tokens import fit_ends, message_tokens
 from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, Source, load_cases, with_examples
 from evalkit.engine import JudgingResult, Progress, Session
 from evalkit.engine import judge as judge_cases
@@ -100,8 +101,18 @@ def _how_to_read(config: RunConfig) -> dict[str, Any]:
         "describe": _describe,
         "items": config.mode.items,
         "classes": config.rubric.named_classes,
+        "fit": _fit(config),
         "decode": decoder(Case) if config.dataset.format == RECORDED else None,
     }
+
+
+def _fit(config: RunConfig) -> Callable[[Case], Case] | None:
+    """Return what shortens cases to three quarters of the context without the answer: tokens are estimated."""
+    if config.dataset.fit is None:
+        return None
+    plan = build_evaluator(config).plan
+    room = 3 * min((one.context or 0) - (one.max_tokens or 0) for one in config.judge.members) // 4
+    return partial(fit_ends, fits=lambda case: all(message_tokens(one.messages) <= room for one in plan(case)))
 
 
 def build_evaluator(config: RunConfig, templates: Mapping[str, str] | None = None) -> Evaluator:

@@ -174,6 +174,10 @@ class DatasetConfig(PluginSection):
     """Use only this many rows, after `shuffle_seed`."""
     max_chars: Annotated[int, Field(gt=0)] | None = None
     """Keep only the beginning and end of longer texts."""
+    fit: Literal["ends"] | None = None
+    """With `ends`: keep only the beginning and end of a case's longest texts, as much as fits in `judge.context`; by
+    default a request that does not fit is a failure.
+    """
     nulls: Literal["refuse", "empty", "leave_out"] = "refuse"
     """What to do with a row whose prompt or response is null: refuse it, read it as empty text, or omit it."""
 

@@ -148,6 +148,8 @@ class RunConfig(Section):
 
     def _problems(self) -> list[str]:
         found = self._meaning_problems() + self._reward_problems()
+        if self.dataset.fit and not all(one.context for one in self.judge.members):
+            found.append("dataset.fit: needs the judge's context length in tokens: set judge.context")
         names = list(self.criteria)
         found += self._unknown_in_examples(names)
         if not names:
@@ -414,7 +416,7 @@ class RunConfig(Section):
         return digest(_without_later_keys(dumped))
 
 
-_LATER_KEYS = {"endpoint": "chat", "template": None, "context": None, "real": False}
+_LATER_KEYS = {"endpoint": "chat", "template": None, "context": None, "real": False, "fit": None, "source": None}
 """Keys that runs of version 0.2 did not have, with the values that mean the same."""
 
 

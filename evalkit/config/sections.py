@@ -141,10 +141,10 @@ class JudgeConfig(Section):
             raise ValueError(
                 "judges mixes reward models and other judges, or templates: give each its own run, as a sweep does"
             )
-        if self.template is not None and self.endpoint not in ("classify", "pooling"):
-            raise ValueError("template is for endpoint=classify and endpoint=pooling: remove it")
         if self.judges is not None or self.endpoint == "chat":
             return self
+        if self.template is not None and self.endpoint not in ("classify", "pooling"):
+            raise ValueError("template is for classify and pooling: remove it")
         if self.api_base is None or self.simulated:
             raise ValueError(f"endpoint is {self.endpoint}, which needs a server: set api_base, and the model's name")
         if self.logprobs:
@@ -428,6 +428,23 @@ class TieConfig(Section):
     """Verdicts with lower confidence are ties."""
 
 
+class SourceConfig(Section):
+    """How a third-party template is read from its authors' file, which is `prompt.template`."""
+
+    url: str
+    """Where to get the file."""
+    text: tuple[str, ...] = ("",)
+    """Names of the texts in a Python file that are joined by line breaks, such as `[SYSTEM, PROMPT]`; `NAME[1]` is the
+    second text with a name.
+    """
+    when: dict[Literal["context", "reference"], tuple[str, ...]] = {}
+    """Names of the texts that are used instead if a case has this field."""
+    fields: dict[str, str] = {}
+    """What each placeholder of the texts is: a placeholder of evalkit's templates, or an expression of them, or another
+    text in the file. A placeholder that is not listed is the text or the placeholder with its name.
+    """
+
+
 class PromptConfig(Section):
     """Which prompt template is used, and in which language."""
 
@@ -437,6 +454,14 @@ class PromptConfig(Section):
     """Name or path of a template; by default the mode's own."""
     show_weights: bool = False
     """Show the criteria's weights to the judge if they differ; changing a weight then changes the prompts."""
+    source: SourceConfig | None = None
+    """How `template` is read, if it is a third-party template in the file of its authors."""
+
+    @model_validator(mode="after")
+    def _sourced(self) -> Self:
+        if self.source is not None and self.template is None:
+            raise ValueError(f"template is not set: download it from {self.source.url} and set prompt.template=PATH")
+        return self
 
 
 class OutputConfig(PluginSection):

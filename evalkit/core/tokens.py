@@ -1,10 +1,11 @@
-"""Estimate the tokens of texts from their characters."""
+"""Estimate the tokens of texts from their characters, and shorten texts to their beginning and end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from evalkit.types import Message
+from evalkit.types import Case, Message
 
 CHARACTERS_PER_TOKEN = 4
 _PER_BYTE = 2
@@ -21,3 +22,41 @@ def characters(text: str) -> int:
 def message_tokens(messages: Iterable[Message]) -> int:
     """Return the estimated tokens of messages."""
     return -(-sum(characters(message["content"]) for message in messages) // CHARACTERS_PER_TOKEN)
+
+
+def truncate(text: str, most: int) -> str:
+    """Return the first and last characters of a longer text, `most` in total, with the number omitted between them."""
+    tail = most // 2
+    head = text[: most - tail]
+    return f"{head}\n[... {len(text) - most:,} characters omitted ...]\n{text[len(text) - tail :]}"
+
+
+def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
+    """Return a case that fits: if it does not, with its longest texts cut to equal lengths, as long as possible.
+
+    A text that is cut says how much is omitted. If nothing fits, almost nothing is left, and the provider refuses it.
+
+    Args:
+        case: The case.
+        fits: Returns whether a case fits; shorter texts fit if longer ones do.
+    """
+    if fits(case):
+        return case
+    least, most = 1, max(map(len, [case.prompt, case.context or "", *(one.text for one in case.responses)]))
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if fits(_cut(case, middle)) else (least, middle - 1)
+    return _cut(case, least)
+
+
+def _cut(case: Case, most: int) -> Case:
+    def cut(text: str) -> str:
+        return truncate(text, most) if len(text) > most else text
+
+    return replace(
+        case,
+        prompt=cut(case.prompt),
+        context=case.context and cut(case.context),
+        reference=case.reference and cut(case.reference),
+        responses=tuple(replace(one, text=cut(one.text)) for one in case.responses),
+    )

@@ -141,6 +141,9 @@ Describe = Callable[[Path], str | None]
 """Returns what a file contains and what to do with it; `None` if unknown."""
 
 
+CUT_TO_FIT = "cases shortened to fit judge.context, keeping the beginning and the end of texts"
+
+
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """Cases to judge.
@@ -178,6 +181,7 @@ class CaseStream:
         items: The checklist items of all cases.
         classes: The classes of the rubric, which labels name; `None` if labels are choices and grades.
         decode: Decodes a row of a run's `cases.jsonl`, for `dataset.format=cases`.
+        fit: Shortens a case that does not fit the judge's context, and returns any other unchanged.
 
     Raises:
         ConfigError: If the settings are invalid, or the source does not exist.
@@ -196,6 +200,7 @@ class CaseStream:
         items: tuple[ChecklistItem, ...] = (),
         classes: Classes | None = None,
         decode: Decode | None = None,
+        fit: Callable[[Case], Case] | None = None,
     ) -> None:
         source = open_source(config, base=base, frame=frame, fetch=fetch, logs=logs)
         self.source = source.name
@@ -206,7 +211,7 @@ class CaseStream:
         self._joins = build_joins(config.join, base, self._tally)
         self._reader = CaseReader(config, mode, self._joins, self._tally, items, classes)
         self._decode = decode if config.format == RECORDED else None
-        self._choice = Choice(config, self._division())
+        self._choice, self._fit = Choice(config, self._division()), fit
         self._ids = Ids()
         self._labeled = self.rows = 0
 
@@ -230,6 +235,9 @@ class CaseStream:
             if case is None:
                 continue
             add(case.id, place)
+            if self._fit is not None and (shorter := self._fit(case)) is not case:
+                self._tally.add(CUT_TO_FIT, place)
+                case = shorter
             self.rows += 1
             if has_label(case):
                 self._labeled += 1

@@ -7,6 +7,7 @@ import re
 from typing import Any, Final
 
 from evalkit.config import DatasetConfig
+from evalkit.core.tokens import truncate
 from evalkit.errors import DatasetError, pasted
 
 ABSENT: Final = object()
@@ -223,10 +224,3 @@ class Texts:
         if len(text) > LONGEST:
             self._tally.add(LONG.format(plural), place)
         return text
-
-
-def truncate(text: str, most: int) -> str:
-    """Return the first and last characters of a longer text, `most` in total, with the number omitted between them."""
-    tail = most // 2
-    head = text[: most - tail]
-    return f"{head}\n[... {len(text) - most:,} characters omitted ...]\n{text[len(text) - tail :]}"

@@ -13,7 +13,7 @@ from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, PluginError
 from evalkit.evaluators.wrappers import CommitFirst, guard_evaluator
 from evalkit.plugins import EVALUATORS, PROMPTS, construct, find, folders
-from evalkit.prompting import Prompts
+from evalkit.prompting import Prompts, foreign_template
 from evalkit.protocols import Evaluator, FollowUpEvaluator
 
 OURS = {
@@ -54,6 +54,10 @@ def make_evaluator(
         raise PluginError(
             f"'{name}' is not an evaluator", where="mode.name", remedy="give a class with the methods plan and read"
         )
+    if (source := config.prompt.source) is not None:
+        file = Path(config.prompt.template or "").expanduser()
+        if file.name not in (recorded or {}):
+            recorded = {**(recorded or {}), file.name: foreign_template(file, source)}
     prompts = Prompts(config.prompt.language, [*prompt_folders, *folders(PROMPTS)], recorded)
     made: Evaluator = construct(found, config, prompts, *_params(found, config), name=name, where="mode.name")
     if name not in OURS:

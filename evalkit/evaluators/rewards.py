@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import NoReturn
 
@@ -11,13 +11,15 @@ from jinja2 import TemplateError
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Classes
-from evalkit.evaluators.base import Reading, check_responses, conclude
+from evalkit.evaluators.base import Reading, conclude
+from evalkit.evaluators.pointwise import SingleResponse
 from evalkit.parsing import UnreadableError, read_class
-from evalkit.prompting import Prompts, neutralize
+from evalkit.prompting import Prompts
+from evalkit.prompting.templates import PartialTemplate
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Message, Response
 
 
-class Rewards:
+class Rewards(SingleResponse):
     """A score, any number, or with `rubric.classes` the class of every response.
 
     A request holds the conversation: the context and the prompt of the case as a user's message, and the response as
@@ -27,56 +29,30 @@ class Rewards:
         PromptError: If the template cannot be found, parsed or filled.
     """
 
+    weighs = False
+
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
-        self._config, self._prompts = config, prompts
-        template = config.judge.members[0].template
-        self._template = template and (template if "/" in template else f"./{template}")
-        self._classes = Classes.of(config.rubric) if config.rubric.classes else None
-        (self._criterion,) = config.criteria
+        self._config, self._prompts, self._answer = config, prompts, None
+        self._prompt = PartialTemplate(self._messages, in_pieces=False)
         self.plan(Case("rehearsal", "text", (Response("text"),), context="text"))
-
-    def plan(self, case: Case) -> Sequence[JudgeRequest]:
-        """Return the requests for every response and sample.
-
-        Raises:
-            DatasetError: If the case has no response.
-        """
-        check_responses(case, 1)
-        samples, asked = range(self._config.mode.samples), neutralize(case.prompt)
-        if case.context and not case.context.isspace():
-            asked = f"{neutralize(case.context)}\n\n{asked}"
-        shown = [self._messages(asked, neutralize(response.text)) for response in case.responses]
-        return [
-            JudgeRequest(case.id, (index,), (index,), messages, None, sample)
-            for index, messages in enumerate(shown)
-            for sample in samples
-        ]
 
     def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
         """Return the judgment in a completion."""
         return conclude(request, completion, partial(self._read, completion.text), None)
 
-    @property
-    def prompt_hashes(self) -> dict[str, str]:
-        """The SHA-256 of the template, if there is one."""
-        return self._prompts.hashes()
-
-    @property
-    def prompt_texts(self) -> dict[str, str]:
-        """The text of the template, if there is one."""
-        return self._prompts.texts()
-
-    def _messages(self, asked: str, answered: str) -> tuple[Message, ...]:
+    def _messages(self, texts: Mapping[str, str]) -> tuple[Message, ...]:
+        asked = "\n\n".join(filter(None, (texts["context"], texts["original_prompt"])))
         spoken: tuple[Message, ...] = (
             {"role": "user", "content": asked},
-            {"role": "assistant", "content": answered},
+            {"role": "assistant", "content": texts["response"]},
         )
-        if self._template is None:
+        if (path := self._config.judge.members[0].template) is None:
             return spoken
         # The server adds the special tokens around a text.
         unused = {"bos_token": "", "eos_token": "", "add_generation_prompt": False, "tools": None}
-        filled = self._prompts.render(self._template, messages=spoken, raise_exception=_raise, **unused)
-        return ({"role": "text", "content": filled[-1]["content"]},)
+        path = path if "/" in path else f"./{path}"
+        [filled] = self._prompts.render(path, messages=spoken, raise_exception=_raise, **unused)
+        return ({"role": "text", "content": filled["content"]},)
 
     def _read(self, text: str) -> Reading:
         try:
@@ -84,13 +60,13 @@ class Rewards:
             values, label = [float(one) for one in found["values"]], found["label"]
         except (ValueError, TypeError, KeyError, RecursionError):
             raise UnreadableError("invalid", "the answer is not that of a reward model or classifier") from None
-        if self._classes is not None:
-            name = read_class(self._config.output.map.get(label, label), self._classes)
+        if self._config.rubric.classes:
+            name = read_class(self._config.output.map.get(label, label), Classes.of(self._config.rubric))
             return Reading(read_by="label", class_name=name, answer={"class": name})
         if len(values) != 1:
             what = f"the model answers with {len(values)} values where one reward is expected"
             raise UnreadableError("invalid", f"{what}; for its labels, set rubric.classes")
-        return Reading(read_by="reward", criteria={self._criterion: values[0]}, answer={"score": values[0]})
+        return Reading(read_by="reward", criteria=dict.fromkeys(self._config.criteria, values[0]), answer=found)
 
 
 def _raise(message: str) -> NoReturn:

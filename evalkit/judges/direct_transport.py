@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from evalkit.config import JudgeConfig, RunnerConfig
@@ -16,7 +15,15 @@ from evalkit.judges import context, setup
 from evalkit.judges.error_mapping import clean_message
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
-from evalkit.judges.responses import ENCODINGS, Answer, answer_in, read_body, unless_redirected
+from evalkit.judges.responses import (
+    ENCODINGS,
+    Answer,
+    answer_in,
+    positive,
+    read_body,
+    reported_context,
+    unless_redirected,
+)
 from evalkit.judges.setup import LOCAL, Shape
 from evalkit.types import Message
 
@@ -54,7 +61,8 @@ class DirectTransport:
         self._proxy: str | None = None
         self._session: ClientSession | None = None
         self._entry: Mapping[str, Any] = {}
-        self._served: int | None = None
+        self.context: int | None = None
+        """The model's context as the server reports it."""
         self._tokenizes = True
 
     async def open(self, judge: str, *, check: bool = True) -> tuple[setup.Target, Shape]:
@@ -70,7 +78,7 @@ class DirectTransport:
         self._entry, self._proxy = entry_of(prices, target.model), setup.proxy_of(self._base)
         self._session = self._session or _session(target, self.timeout)
         if check and self.config.context is None:
-            self._served = await self._reported_context(target)
+            self.context = reported_context(await self._asked("GET", f"{self._base}/models"), target.name)
         rung = self.config.response_format
         if rung == "auto":
             rung = setup.top_rung(
@@ -98,47 +106,30 @@ class DirectTransport:
         cost = listed_cost(target.provider, (model, target.name), answer.usage, answer.cached, tier)
         return Reply(replace(answer, model=model), cost, headers)
 
-    async def too_long(self, target: setup.Target, messages: Sequence[Message]) -> str | None:
-        """Return why messages do not fit the model's context: by the server's own count of tokens, if it counts."""
-        room = context.room(self.config, self._entry, self._served)
-        return await context.excess(messages, room, partial(self._count, target, messages))
-
-    async def _count(self, target: setup.Target, messages: Sequence[Message]) -> int | None:
+    async def count(self, target: setup.Target, messages: Sequence[Message]) -> int | None:
         """Return the number of tokens of messages, as vLLM's `/tokenize` counts them; `None` if the server does not."""
-        counted = None
         if self._tokenizes:
-            sent = [{**message, "role": "user"} for message in messages if message["role"] == context.TEXT]
-            text = {"prompt": sent[0]["content"]} if sent else {"messages": list(messages)}
+            raw = messages[-1]["role"] == context.TEXT
+            text = {"prompt": messages[-1]["content"]} if raw else {"messages": list(messages)}
             url = f"{self._base.removesuffix('/v1')}/tokenize"
-            counted = await self._found("POST", url, {"model": target.name, **text}, ("count",))
-            self._tokenizes = counted is not None
-        return counted
+            if number := positive(await self._asked("POST", url, {"model": target.name, **text}), "count"):
+                return number
+        self._tokenizes = False
+        return None
 
-    async def _reported_context(self, target: setup.Target) -> int | None:
-        """Return the model's context as vLLM's `/v1/models` reports it; `None` if the server does not."""
-        return await self._found("GET", f"{self._base}/models", None, ("data", target.name, "max_model_len"))
-
-    async def _found(self, method: str, url: str, body: Mapping[str, Any] | None, path: Sequence[str]) -> int | None:
-        """Return an integer in an answer of the server; an entry of a list has `id`, or is the only one."""
+    async def _asked(self, method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Return the parsed answer to an optional question; `None` without one."""
         from aiohttp import ClientError, ClientTimeout
 
         assert self._session is not None
+        seconds = ClientTimeout(total=setup.CONNECT_SECONDS)
+        sent = self._session.request(method, url, json=body, proxy=self._proxy, allow_redirects=False, timeout=seconds)
         try:
-            seconds = ClientTimeout(total=setup.CONNECT_SECONDS)
-            sent = self._session.request(
-                method, url, json=body, proxy=self._proxy, allow_redirects=False, timeout=seconds
-            )
             async with sent as response:
                 chunks, encoding = response.content.iter_chunked(_CHUNK), response.headers.get("content-encoding", "")
-                found = json.loads(await read_body(chunks, encoding, self.config.max_answer_bytes))
-            for name in path:
-                if isinstance(found, list):
-                    found = next((one for one in found if one["id"] == name or len(found) == 1), {})
-                else:
-                    found = found[name]
-        except (CallError, ClientError, OSError, ValueError, LookupError, TypeError, RecursionError):
+                return json.loads(await read_body(chunks, encoding, self.config.max_answer_bytes))
+        except (CallError, ClientError, OSError, ValueError, RecursionError):
             return None
-        return found if type(found) is int and found > 0 else None
 
     def body(self, target: setup.Target, call: Mapping[str, Any]) -> dict[str, Any]:
         """Return the JSON body that sends a call."""

@@ -18,7 +18,14 @@ from evalkit.judges.model_judge import Reply
 from evalkit.judges.responses import answer_in, completed_text, rewards_in
 from evalkit.judges.setup import LIMITS, Shape
 
-_OF_TEI = MappingProxyType({"classify": "predict", "score": "rerank"})
+_PATHS = MappingProxyType(
+    {
+        "completion": ("completions",),
+        "classify": ("classify", "predict"),
+        "pooling": ("pooling",),
+        "score": ("score", "rerank"),
+    }
+)
 
 
 class EndpointTransport(DirectTransport):
@@ -34,10 +41,10 @@ class EndpointTransport(DirectTransport):
 
     def __init__(self, config: JudgeConfig, runner: RunnerConfig) -> None:
         super().__init__(config, runner)
-        name, root = config.endpoint, self._base.removesuffix("/v1")
-        path = "completions" if name == "completion" else name
-        self._urls = list(dict.fromkeys([f"{self._base}/{path}", f"{root}/{path}"]))
-        self._urls += [f"{root}/{_OF_TEI[name]}"] if name in _OF_TEI else []
+        root = self._base.removesuffix("/v1")
+        self._urls = [
+            f"{base}/{path}" for path in _PATHS[config.endpoint] for base in dict.fromkeys([self._base, root])
+        ]
 
     async def open(self, judge: str, *, check: bool = True) -> tuple[setup.Target, Shape]:
         """Check the server, unless `check` is false; return the target and the shape, which is always text.
@@ -63,28 +70,25 @@ class EndpointTransport(DirectTransport):
                 del self._urls[0]
         read = rewards_in if self.config.rewards else completed_text
         answer = answer_in(status, content, headers, read)
-        room, tokens = context.room(self.config, self._entry, self._served), answer.usage.prompt_tokens
+        room, tokens = context.room(self.config, self._entry, self.context), answer.usage.prompt_tokens
         if self.config.rewards and room is not None and tokens is not None and tokens >= room:
             message = f"the server read {tokens:,} tokens, which is all that fits: it may have cut off the rest"
             raise CallError("too_long", message, retryable=False)
         return self._reply(target, call, answer, headers)
 
     def _endpoint_body(self, url: str, target: setup.Target, call: Mapping[str, Any]) -> dict[str, Any]:
-        settings = {name: value for name, value in call.items() if name != "messages"}
-        settings |= settings.pop("extra_body", None) or {}
-        messages = call["messages"]
-        *before, last = [message["content"] for message in messages]
-        if self.config.endpoint == "completion":
-            return {"model": target.name, "prompt": "\n\n".join([*before, last]), **settings}
+        unsent = ("messages", *(LIMITS if self.config.rewards else ()))
+        settings = {name: value for name, value in call.items() if name not in unsent}
+        *before, last = [message["content"] for message in call["messages"]]
         asked = "\n\n".join(before)
-        if url.endswith("/predict"):
-            inputs = [asked, last] if before else last
-            return {"inputs": inputs, "raw_scores": True, "truncate": False}
-        if url.endswith("/rerank"):
-            return {"query": asked, "texts": [last], "raw_scores": True, "truncate": False}
-        settings = {name: value for name, value in settings.items() if name not in LIMITS}
-        if self.config.endpoint == "score":
-            texts = {"text_1": asked, "text_2": last}
-        else:
-            texts = {"input": last} if messages[0]["role"] == context.TEXT else {"messages": messages}
-        return {"model": target.name, **texts, **settings}
+        tei = {"raw_scores": True, "truncate": False}
+        raw = call["messages"][-1]["role"] == context.TEXT
+        texts: dict[str, Any] = {
+            "completions": {"prompt": "\n\n".join([*before, last])},
+            "score": {"text_1": asked, "text_2": last},
+            "predict": {"inputs": last if raw else [asked, last], **tei},
+            "rerank": {"query": asked, "texts": [last], **tei},
+        }
+        path, shown = url.rpartition("/")[2], {"input": last} if raw else {"messages": call["messages"]}
+        named = {} if path in ("predict", "rerank") else {"model": target.name}
+        return {**named, **texts.get(path, shown), **settings}

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError, JudgeSetupError
-from evalkit.judges import context, setup, smollm2
+from evalkit.judges import setup, smollm2
 from evalkit.judges.error_mapping import call_error
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.pricing import entry_of, listed_cost, tier_of
@@ -452,16 +452,11 @@ class LiteLLMTransport:
         settings |= settings.pop("extra_body", None) or {}
         return {"model": target.name, "messages": call["messages"], **settings}
 
-    async def too_long(self, target: setup.Target, messages: Sequence[Message]) -> str | None:
-        """Return why messages do not fit the model's context, by LiteLLM's count if it has the model's tokenizer."""
-
-        async def count() -> int | None:
-            if target.provider not in ("openai", "azure"):
-                return None
-            counter = partial(self._litellm.token_counter, model=target.name, messages=list(messages))
-            return int(await asyncio.to_thread(counter))
-
-        return await context.excess(messages, context.room(self.config, self.entry(), None), count)
+    async def count(self, target: setup.Target, messages: Sequence[Message]) -> int | None:
+        """Return LiteLLM's count of the tokens of messages; `None` if it does not have the model's tokenizer."""
+        if target.provider not in ("openai", "azure"):
+            return None
+        return int(await asyncio.to_thread(self._litellm.token_counter, model=target.name, messages=list(messages)))
 
     def _price(self, target: setup.Target, requested: object, guard: Guard, response: object) -> float | None:
         """Return the cost of an answer in USD from LiteLLM's list, or raise LookupError to let LiteLLM work it out."""

@@ -7,11 +7,13 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from evalkit.config import JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import error_mapping, setup
+from evalkit.judges.context import excess, room
 from evalkit.judges.responses import Answer, check_logprobs, completion_of, priced
 from evalkit.judges.setup import ENDPOINT, FREE, LIMITS, LOCAL, Shape
 from evalkit.judges.smollm2 import COPIES
@@ -136,11 +138,10 @@ class ModelJudge:
 
     async def too_long(self, request: JudgeRequest) -> str | None:
         """Return why a request does not fit the model's context, as far as that is known without sending it."""
-        if (measure := getattr(self.transport, "too_long", None)) is None:
+        if (count := getattr(self.transport, "count", None)) is None:
             return None
-        assert self._target is not None, "prepare comes first"
-        why: str | None = await measure(self._target, request.messages)
-        return why
+        fits = room(self.config, self.transport.entry(), getattr(self.transport, "context", None))
+        return await excess(request.messages, fits, partial(count, self._target, request.messages))
 
     async def complete(self, request: JudgeRequest) -> Completion:
         """Send one request in the best shape that the provider is known to accept.

@@ -441,6 +441,17 @@ def rewards_in(parsed: Any) -> Answer:
     )
 
 
+def reported_context(parsed: Any, model: str) -> int | None:
+    """Return the context of a model in vLLM's answer to `/v1/models`; `None` if it is not there."""
+    models = _get(parsed, "data") if isinstance(_get(parsed, "data"), list) else []
+    return next((positive(one, "max_model_len") for one in models if _get(one, "id") == model), None)
+
+
+def positive(container: object, name: str) -> int | None:
+    """Return a positive integer by its name; `None` if it is something else."""
+    return _count(_get(container, name)) or None
+
+
 _REWARD_KEYS = ("probs", "data", "score", "embedding")
 
 

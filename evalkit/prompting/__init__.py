@@ -1,11 +1,13 @@
 """Find, check, fill and hash prompt templates, and neutralize the texts they contain."""
 
+from evalkit.prompting.foreign import foreign_template
 from evalkit.prompting.safety import MARKERS, marked, marked_texts, neutralize
 from evalkit.prompting.templates import Prompts
 
 __all__ = [
     "MARKERS",
     "Prompts",
+    "foreign_template",
     "marked",
     "marked_texts",
     "neutralize",

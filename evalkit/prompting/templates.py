@@ -355,7 +355,7 @@ class Prompts:
         return self._checked[name, known]
 
     def _path(self, name: str) -> str:
-        if name.endswith(".j2") or "/" in name:
+        if name.endswith(".j2") or "/" in name or name in self._files.recorded:
             return self._file(name)
         for language in (self.language, *([FALLBACK] if name in self._optional else [])):
             if self._files.find(path := f"{language}/{name}{SUFFIX}"):

@@ -43,7 +43,7 @@ from evalkit.scoring.verdicts.objects import class_verdict_objects, verdict_obje
 from evalkit.scoring.verdicts.pairs import aggregate_notes, resolve_pairs, settled, use_expectations
 from evalkit.scoring.verdicts.panel import Panel, check_names, metric_part, vote, winners_at
 from evalkit.scoring.verdicts.pointwise import compare_scores, control_length, score_lists, score_responses
-from evalkit.scoring.verdicts.rewards import reward_note
+from evalkit.scoring.verdicts.rewards import differences, reward_margins
 from evalkit.types import Case, ItemVerdict, Judgment, Metric, Verdict
 
 
@@ -232,8 +232,9 @@ def _resolve_units(
     each = {name: resolve(config, cases, own) for name, own in by_judge.items()}
     judges = list(each.values())
     verdicts = resolve(config, cases, judgments) if panel is None else vote(panel, config, cases, judgments, judges)
-    if config.rubric.real:
-        notes += tuple(dict.fromkeys(reward_note(config, cases, one) for one in judges or [verdicts]))
+    if config.rubric.real and config.mode.scores:
+        fits = (reward_margins(config, cases, one.pairs, differences(one))[2] for one in judges or [verdicts])
+        notes += tuple(dict.fromkeys(fits))
     objects = verdict_objects(cases, verdicts, each, "mean" if judges else config.scoring.combine, items)
     return _ResolvedUnits(config, judgments, panel, by_judge, each, verdicts, notes, objects)
 

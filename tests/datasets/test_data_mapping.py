@@ -12,9 +12,9 @@ import pytest
 from pydantic import ValidationError
 
 from evalkit.config import DatasetConfig
+from evalkit.core.tokens import truncate
 from evalkit.datasets import Dataset, load_cases
 from evalkit.datasets.sampling import stratum_sizes
-from evalkit.datasets.text import truncate
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.types import Response
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import evalkit
-from evalkit.scoring import score_run, verdicts_of
+from evalkit.scoring import score_run, verdicts_by_judge, verdicts_of
 
 LISTED = {"responses": ["a", "b b", "c c c"]}
 PAIR = {"response_a": "a", "response_b": "b b"}
@@ -40,3 +40,6 @@ def test_they_are_those_of_a_run(
     whole = [*score_run(run.config, run.cases, run.judgments).verdicts]
     assert whole
     assert [*verdicts_of(run.config, run.cases, run.judgments)] == whole
+    by_judge = verdicts_by_judge(run.config, run.cases, run.judgments)
+    assert set(by_judge) <= {one.judge for one in run.judgments}
+    assert {len(verdicts) for verdicts in by_judge.values()} <= {len(whole)}

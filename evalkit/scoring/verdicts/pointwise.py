@@ -70,8 +70,8 @@ def compare_scores(
     i, j = scored.offset[pairs.case] + pairs.i, scored.offset[pairs.case] + pairs.j
     difference = scored.score[i] - scored.score[j]
     margin, lean, confidence = difference, sign(difference), np.full(len(pairs), np.nan)
-    if config.rubric.real and not isinstance(fitted := reward_margins(config, cases, pairs, difference), str):
-        margin, confidence = fitted
+    if config.rubric.real:
+        margin, confidence, _ = reward_margins(config, cases, pairs, difference)
     reason = np.select([lean == NONE, lean == TIE], [MISSING, EQUAL], JUDGED).astype(np.int8)
     verdicts = VerdictColumns(pairs, lean, lean, reason, margin, confidence, margin, lean, judgments, scores=scored)
     return apply_ties(verdicts, config.tie, cases)

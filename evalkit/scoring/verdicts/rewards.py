@@ -39,8 +39,10 @@ def labeled_differences(pairs: PairColumns, difference: Floats) -> tuple[Bools, 
 
 def reward_margins(
     config: RunConfig, cases: Sequence[Case], pairs: PairColumns, difference: Floats
-) -> tuple[Floats, Floats] | str:
-    """Return the margin of each pair in [-1, 1] and the probability of its winner, or why there are none.
+) -> tuple[Floats, Floats, str]:
+    """Return the margin of each pair in [-1, 1], the probability of its winner, and a note on them.
+
+    If nothing can be fitted, the margin is the difference, and the probability is NaN.
 
     The probability that annotators prefer the first response is the sigmoid of the difference of rewards divided by a
     temperature (Bradley and Terry 1952, Biometrika 39, 324-345). The temperature of each of five folds of clusters is
@@ -55,30 +57,23 @@ def reward_margins(
     """
     clusters = Clusters.of(config, cases)
     used, outcome = labeled_differences(pairs, difference)
-    if len(np.unique(clusters.of_rows(pairs.case[used]))) < MIN_CLUSTERS:
-        return FEW
     folds, log_odds = clusters.folds(cases)[pairs.case], np.full(len(pairs), np.nan)
+    if len(np.unique(clusters.of_rows(pairs.case[used]))) < MIN_CLUSTERS:
+        return difference, log_odds, NO_UNIT + FEW
     for fold in range(FOLDS):
         own, others = folds == fold, folds[used] != fold
         design = difference[used][others][:, None]
         found = fit(design, outcome[others]).coefficients
         found = penalized_fit(design, outcome[others]).coefficients if found is None else found
         if found is None or found[0] <= 0:
-            return REVERSED
+            return difference, np.full(len(pairs), np.nan), NO_UNIT + REVERSED
         log_odds[own] = found[0] * difference[own]
-    return 2 * expit(log_odds) - 1, expit(np.abs(log_odds))
-
-
-def reward_note(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> str:
-    """Return a note on what the margins of a run's rewards are."""
-    found = reward_margins(config, cases, verdicts.pairs, differences(verdicts))
-    return NO_UNIT + found if isinstance(found, str) else FITTED
+    return 2 * expit(log_odds) - 1, expit(np.abs(log_odds)), FITTED
 
 
 def differences(verdicts: VerdictColumns) -> Floats:
     """Return the difference of the scores of each pair, (pairs,); NaN if one is missing."""
-    if verdicts.scores is None:
-        return np.full(len(verdicts.pairs), np.nan)
+    assert verdicts.scores is not None
     first, second = verdicts.pairs.sides(verdicts.scores.score)
     return np.asarray(first - second)
 

@@ -1,0 +1,78 @@
+"""Cases that do not fit the judge's context: shortened to their ends, as little as possible, and counted."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalkit import load_config
+from evalkit.core.tokens import fit_ends, message_tokens
+from evalkit.errors import ConfigError
+from evalkit.types import Case, Response
+from tests.support.command_line import BRIEF, call_main
+from tests.support.reward_server import MODEL, RewardServer
+
+texts = st.text(st.sampled_from("ab评\n"), max_size=300)
+LIMITS = st.integers(1, 999)
+
+
+def size(case: Case) -> int:
+    return sum(map(len, (case.prompt, case.context or "", *(one.text for one in case.responses))))
+
+
+@given(prompt=texts, context=st.none() | texts, answers=st.lists(texts, min_size=1, max_size=3), most=LIMITS)
+def test_the_longest_texts_are_cut_as_little_as_possible(prompt, context, answers, most):
+    case = Case("c", prompt, tuple(Response(one) for one in answers), context=context)
+    cut = fit_ends(case, lambda one: size(one) <= most)
+    if size(case) <= most:
+        assert cut is case
+        return
+    pairs = [(prompt, cut.prompt), *zip(answers, (one.text for one in cut.responses), strict=True)]
+    kept = {len(old) - omitted(old, new) for old, new in pairs if old != new}
+    assert len(kept) <= 1  # all texts that are cut keep equally many characters
+    for length in kept:
+        assert all(len(old) <= length for old, new in pairs if old == new)
+
+
+def omitted(old: str, new: str) -> int:
+    head, number, tail = re.fullmatch(r"(?s)(.*)\n\[\.\.\. ([\d,]+) characters omitted \.\.\.\]\n(.*)", new).groups()
+    assert old.startswith(head)
+    assert old.endswith(tail)
+    assert len(head) + int(number) + len(tail) == len(old)
+    return int(number)
+
+
+def test_a_run_shortens_shows_and_counts_what_does_not_fit(provider, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    RewardServer(context=400).install(provider)
+    long = "quality=2.0 " + "word " * 2000 + "the end"
+    rows = [{"id": f"c{n}", "prompt": "Why?", "responses": [text, "b"]} for n, text in enumerate(["a", long])]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    judge = ["judge=reward_model", f"judge.model=hosted_vllm/{MODEL}", f"judge.api_base={provider.api_base}"]
+    words = [*judge, "judge.context=400", "dataset=file", "dataset.path=d.jsonl", *BRIEF]
+    call_main(capfd, "run", *words, "--output", "refused", status=2)
+    failed = [one for one in judgments("refused") if one["status"] != "ok"]
+    assert [(one["case_id"], one["error_kind"], one["criteria"]) for one in failed] == [("c1", "too_long", {})]
+    assert json.loads((tmp_path / "refused" / "metrics.json").read_text())["metrics"]["score/mean"]["worst_low"] is None
+    provider.requests.clear()
+    done = call_main(capfd, "run", *words, "dataset.fit=ends", "--output", "fitted")
+    assert {one["status"] for one in judgments("fitted")} == {"ok"}
+    [sent] = [one["messages"] for one in provider.requests if "omitted" in json.dumps(one) and one["messages"][1:]][:1]
+    assert sent[1]["content"].startswith("quality=2.0 word")
+    assert sent[1]["content"].endswith("the end")
+    assert 280 <= message_tokens(sent) <= 300
+    assert "cases shortened to fit judge.context, keeping the beginning and the end of texts: 1 (first: " in done.out
+
+
+def judgments(run: str) -> list[dict]:
+    return [json.loads(line) for line in Path(run, "judgments.jsonl").read_text("utf-8").splitlines()]
+
+
+def test_it_needs_the_context():
+    with pytest.raises(ConfigError, match=r"dataset.fit: needs .* set judge.context"):
+        load_config(overrides=["dataset.fit=ends", "judge.model=openai/m"])
