@@ -134,7 +134,11 @@ def apply_gate(config: RunConfig, result: RunResult) -> tuple[RunResult, dict[st
     plain = {key: value for key, value in result.manifest.items() if key != GATE}
     if not config.gate:
         return replace(result, manifest=plain), {}
-    rulings = (*_of_decision(config.gate, result), *judge_metrics(config.gate, result.metrics), *_leads(config, result))
+    rulings = (
+        *_of_decision(config.gate, result),
+        *judge_metrics(config.gate, result.metrics, config.scoring.confidence),
+        *_leads(config, result),
+    )
     gate = Gate(rulings, config.gate.undecided == "fail")
     return replace(result, manifest={**plain, GATE: gate.json()}), gate_files(gate, plain)
 

@@ -98,9 +98,9 @@ def open_lines(path: Path) -> Iterator[Iterator[tuple[int, bytes]]]:
     A byte-order mark is removed, and UTF-16 with one is converted to UTF-8. Other bytes are unchanged.
 
     Raises:
-        DatasetError: If it is UTF-32, or invalid UTF-16, or a line of a compressed file is too long.
+        DatasetError: If it is UTF-32, or invalid UTF-16, a line of a compressed file is too long, or it is damaged.
     """
-    with open_bytes(path) as opened:
+    with reading(path), open_bytes(path) as opened:
         file = opened if compression_of(path) is None else _bounded(opened, path)
         first = next(file, b"")
         if first.startswith(_UTF32):

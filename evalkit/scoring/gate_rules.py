@@ -16,6 +16,7 @@ from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.catalog.spec import CLASSES, EVERY, Catalog, Match, MetricSpec
 from evalkit.scoring.compare import RunEntry
+from evalkit.scoring.labels import labels_for
 from evalkit.scoring.stats.bootstrap import UNVARYING
 from evalkit.types import Metric
 
@@ -199,7 +200,7 @@ class Gate:
         return {"state": self.state, "undecided": undecided, "rules": [asdict(ruling) for ruling in self.rulings]}
 
 
-def judge_metrics(gate: GateConfig, metrics: Mapping[str, Metric]) -> Iterator[Ruling]:
+def judge_metrics(gate: GateConfig, metrics: Mapping[str, Metric], confidence: float = 0.95) -> Iterator[Ruling]:
     """Yield the ruling of every bound of every metric's rule; a missing metric fails."""
     for name, rule in gate.rules.items():
         for number, sign, limit in rule.bounds():
@@ -208,7 +209,10 @@ def judge_metrics(gate: GateConfig, metrics: Mapping[str, Metric]) -> Iterator[R
             if metric is None:
                 yield Ruling(name, text, "failed", f"no such metric in this run; {did_you_mean(name, metrics)}")
             elif number == "value" and (rule.by or gate.by) == "interval":
-                yield _ruling(metric, text, *_by_interval(metric, sign, limit))
+                state, why = _by_interval(metric, sign, limit)
+                more = labels_for(metric, limit, confidence) if state == "undecided" else None
+                hint = f"; about {more:,} more labels would probably decide" if more else ""
+                yield replace(_ruling(metric, text, state, why + hint), labels_needed=more)
             else:
                 yield _ruling(metric, text, *_by_number(metric, number, sign, limit))
 

@@ -217,6 +217,26 @@ def labels_needed(metrics: Mapping[str, Metric], clusters: Mapping[str, int], co
     return Metric(LABELS_NEEDED, max(1.0, min(total, MOST) - at_hand), n=at_hand, note=note)
 
 
+def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:
+    """Return how many more labels would probably put a metric's interval on one side of a limit that lies within it.
+
+    As in `labels_needed`, from half the length of the interval, with the metric's units as clusters. `None` if the
+    metric is not about labels alone, or no number of labels would, because its value is the limit.
+
+    Args:
+        metric: a metric with an interval.
+        limit: the limit.
+        confidence: the confidence of the interval.
+    """
+    spec = CATALOG.spec(metric.name)
+    if spec is None or spec.group == "corrected" or not _compares(spec.name, spec.group) or metric.n < 2:
+        return None
+    if metric.value is None or metric.low is None or metric.high is None or metric.value == limit:
+        return None
+    spread = (metric.high - metric.low) / 2 * sqrt(metric.n) / _quantile(metric.n, confidence)
+    return max(1, _rounded(_clusters_needed(abs(metric.value - limit), spread, confidence)) - metric.n)
+
+
 def _spread(agreement: float, metrics: Mapping[str, Metric]) -> float:
     """Return the standard deviation of one label's part in a correlation or kappa (Cohen 1960), from estimates alone.
 

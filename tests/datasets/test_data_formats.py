@@ -90,6 +90,10 @@ def test_packed_csv_and_json(tmp_path: Path, right: Dataset) -> None:
     path = tmp_path / "d.parquet.gz"
     path.write_bytes(gzip.compress(b"PAR1"))
     assert "a parquet file compressed with gzip; decompress it" in complaint(path)
+    path = tmp_path / "d.csv.gz"
+    path.write_bytes(gzip.compress(b"prompt,response\n" * 1000)[:60])
+    with pytest.raises(DatasetError, match="cannot be decompressed"), compression.open_lines(path) as lines:
+        list(lines)
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])

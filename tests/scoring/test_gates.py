@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
+from scipy.stats import norm
+from statsmodels.stats.proportion import proportion_confint
 
 from evalkit.config import GateConfig, LeadRule
 from evalkit.decision import USES, Decision, decide, decide_for_judges
 from evalkit.errors import ConfigError
 from evalkit.scoring.gate_rules import Gate, judge_decision, judge_metrics, less_is_better
+from evalkit.scoring.labels import POWER
 from evalkit.types import Metric
 
 METRICS = {
@@ -69,6 +72,21 @@ def test_each_bound_is_a_rule_of_its_own() -> None:
 def test_what_is_not_there_is_undecided_and_says_why(metric: str, rule: object, why: str) -> None:
     [ruling] = judge_metrics(GateConfig.model_validate({metric: rule}), METRICS)
     assert (ruling.state, ruling.why) == ("undecided", why)
+
+
+@pytest.mark.parametrize(("right", "limit"), [(176, 0.91), (176, 0.85), (120, 0.65)])
+def test_an_undecided_rule_about_labels_says_how_many_more_would_decide(right: int, limit: float) -> None:
+    low, high = proportion_confint(right, 200, method="wilson")
+    metric = Metric("agreement/accuracy", share := right / 200, low, high, 200)
+    rules = GateConfig.model_validate({"agreement/accuracy": f">= {limit}", "position/consistency": f">= {limit}"})
+    ruling, other = judge_metrics(
+        rules, {one.name: one for one in (metric, replace(metric, name="position/consistency"))}
+    )
+    z = norm.ppf(0.975) + norm.ppf(POWER)
+    total = z**2 * share * (1 - share) / (share - limit) ** 2
+    assert ruling.labels_needed == pytest.approx(total - 200, rel=0.15)
+    assert f"about {ruling.labels_needed:,} more labels would probably decide" in ruling.why
+    assert (other.state, other.labels_needed) == ("undecided", None)
 
 
 def test_a_name_that_only_the_run_could_tell_to_be_wrong_fails() -> None:
