@@ -68,7 +68,7 @@ def test_two_samples_share_the_repeat(call: Call) -> None:
 
 
 def test_other_commands_read_an_audit(call: Call) -> None:
-    call("audit", "judge=simulated/length_biased", *SAMPLE, "--output", "audit")
+    call("audit", "judge=simulated/length_biased", "probe=[padding,order]", *SAMPLE, "--output", "audit")
     before = read("audit/metrics.json")["metrics"]
     assert "metrics are equal to the last bit" in call("reproduce", "audit").out
     call("score", "audit", "scoring.confidence=0.5")

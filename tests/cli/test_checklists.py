@@ -61,8 +61,7 @@ def lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("prompt", ["en", "zh"])
-@pytest.mark.parametrize("output", ["json", "bracket"])
+@pytest.mark.parametrize(("output", "prompt"), [("json", "zh"), ("bracket", "en")])
 def test_asked_in_three_ways(run: Call, tmp_path: Path, output: str, prompt: str) -> None:
     keys: list[set[str]] = []
     for ask, requests in (("each", 90), ("together", 30), ("2", 60)):

@@ -332,63 +332,63 @@ def test_the_page_is_blind_and_asks_in_random_order(pairs):
     assert 0 < sum(swapped) < len(swapped)
 
 
-@pytest.mark.parametrize(
-    ("method", "headers", "path"),
-    [
-        ("GET", {}, "/"),
-        ("GET", {}, "/favicon.ico"),
-        ("GET", {}, f"/{'x' * 43}/"),
-        ("POST", {}, "/"),
-        ("POST", {}, "//"),
-        ("GET", {"Host": "evil.example"}, ""),
-        ("POST", {"Host": "evil.example", "Origin": "http://evil.example"}, ""),
-        ("POST", {"Host": "127.0.0.1"}, ""),
-        ("POST", {"Origin": "http://evil.example"}, ""),
-        ("POST", {"Origin": "null"}, ""),
-        ("POST", {"Origin": ""}, ""),
-        ("GET", {"Origin": "http://evil.example"}, ""),
-        ("PUT", {}, ""),
-        ("OPTIONS", {}, ""),
-    ],
-)
-def test_requests_of_others_are_refused(pairs, method, headers, path):
-    with label_page(pairs) as page:
-        body = json.dumps({"do": "label", "at": 0, "note": "", "answer": {"": "A"}}).encode()
-        status, replied, text = page.request(body, headers, method, path)
-        assert (status, list(json.loads(text))) == (403, ["error"])
-        assert replied["content-security-policy"].endswith("frame-ancestors 'none'")
-        assert page.act("open")["labeled"] == 0
-        assert (pairs / "labels-human.jsonl").read_bytes() == b""
+OTHERS: list[tuple[str, dict[str, str], str]] = [
+    ("GET", {}, "/"),
+    ("GET", {}, "/favicon.ico"),
+    ("GET", {}, f"/{'x' * 43}/"),
+    ("POST", {}, "/"),
+    ("POST", {}, "//"),
+    ("GET", {"Host": "evil.example"}, ""),
+    ("POST", {"Host": "evil.example", "Origin": "http://evil.example"}, ""),
+    ("POST", {"Host": "127.0.0.1"}, ""),
+    ("POST", {"Origin": "http://evil.example"}, ""),
+    ("POST", {"Origin": "null"}, ""),
+    ("POST", {"Origin": ""}, ""),
+    ("GET", {"Origin": "http://evil.example"}, ""),
+    ("PUT", {}, ""),
+    ("OPTIONS", {}, ""),
+]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"null",
-        b"[]",
-        b"\xff\xfe",
-        b"{" * 100_000,
-        b"[" * 100_000,
-        b'{"do": "label"}',
-        *(
-            json.dumps({"do": "label", "at": 0, "note": "", "answer": {"": "A"}} | changed).encode()
-            for changed in (
-                *({"at": at} for at in (-1, 13, 12, True, 0.0, "0", None, 10**30)),
-                *({"note": note} for note in (None, 3, "x" * 10_001, ["x"])),
-                *({"answer": {"": answer}} for answer in ("C", "a", 1, True, ["A"], {"A": 1}, "A" * 1000)),
-                *({"answer": answer} for answer in ("A", {}, [""], {"": "A", "#1": "met"}, {"#1": "met"})),
-                *({"do": action} for action in ("", "drop", None, ["label"], {})),
-            )
-        ),
-    ],
-)
-def test_invalid_requests_change_nothing(pairs, body):
+def test_requests_of_others_are_refused(pairs):
+    body = json.dumps({"do": "label", "at": 0, "note": "", "answer": {"": "A"}}).encode()
     with label_page(pairs) as page:
-        status, _, text = page.request(body)
-        assert (status, list(json.loads(text))) == (400, ["error"])
-        assert page.act("open")["labeled"] == 0
-        assert (pairs / "labels-human.jsonl").read_bytes() == b""
+        for method, headers, path in OTHERS:
+            status, replied, text = page.request(body, headers, method, path)
+            assert (status, list(json.loads(text))) == (403, ["error"]), (method, headers, path)
+            assert replied["content-security-policy"].endswith("frame-ancestors 'none'")
+            assert page.act("open")["labeled"] == 0
+            assert (pairs / "labels-human.jsonl").read_bytes() == b""
+
+
+INVALID = [
+    b"",
+    b"null",
+    b"[]",
+    b"\xff\xfe",
+    b"{" * 100_000,
+    b"[" * 100_000,
+    b'{"do": "label"}',
+    *(
+        json.dumps({"do": "label", "at": 0, "note": "", "answer": {"": "A"}} | changed).encode()
+        for changed in (
+            *({"at": at} for at in (-1, 13, 12, True, 0.0, "0", None, 10**30)),
+            *({"note": note} for note in (None, 3, "x" * 10_001, ["x"])),
+            *({"answer": {"": answer}} for answer in ("C", "a", 1, True, ["A"], {"A": 1}, "A" * 1000)),
+            *({"answer": answer} for answer in ("A", {}, [""], {"": "A", "#1": "met"}, {"#1": "met"})),
+            *({"do": action} for action in ("", "drop", None, ["label"], {})),
+        )
+    ),
+]
+
+
+def test_invalid_requests_change_nothing(pairs):
+    with label_page(pairs) as page:
+        for body in INVALID:
+            status, _, text = page.request(body)
+            assert (status, list(json.loads(text))) == (400, ["error"]), body[:100]
+            assert page.act("open")["labeled"] == 0
+            assert (pairs / "labels-human.jsonl").read_bytes() == b""
 
 
 @pytest.mark.parametrize("header", ["Content-Length", "Transfer-Encoding"])
@@ -543,14 +543,14 @@ def test_a_file_of_other_labels_is_one_line(pairs, capsys, line, problem):
     assert (pairs / "labels-human.jsonl").read_text("utf-8") == text
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b", "", " ", ".hidden", "x" * 41, "a\nb", "a.", "C:\\x", "<b>"])
-def test_a_name_that_cannot_name_a_file_is_one_line(pairs, capsys, name):
+def test_a_name_that_cannot_name_a_file_is_one_line(pairs, capsys):
     before = sorted(pairs.iterdir())
     capsys.readouterr()
-    assert main(["label", str(pairs), "--page", "--annotator", name]) == 1
-    (error,) = capsys.readouterr().err.strip().splitlines()
-    assert "cannot name a file; use up to 40 letters" in error
-    assert sorted(pairs.iterdir()) == before
+    for name in ("../x", "a/b", "", " ", ".hidden", "x" * 41, "a\nb", "a.", "C:\\x", "<b>"):
+        assert main(["label", str(pairs), "--page", "--annotator", name]) == 1
+        (error,) = capsys.readouterr().err.strip().splitlines()
+        assert "cannot name a file; use up to 40 letters" in error, name
+        assert sorted(pairs.iterdir()) == before, name
 
 
 def test_a_folder_that_cannot_be_written_and_a_port_in_use_are_one_line(pairs, tmp_path, capsys):
