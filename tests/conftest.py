@@ -60,7 +60,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tables", metavar="FILE.md", help="write the tables of hostile outputs and attacks to a file")
-    parser.addoption("--quick", action="store_true", help="only fast tests of what most changes touch, in a minute")
+    parser.addoption("--quick", action="store_true", help="only fast tests of what most changes touch, in 90 s")
     parser.addoption("--thorough", action="store_true", help="more examples, simulations and kills, and every variant")
 
 

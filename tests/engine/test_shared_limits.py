@@ -48,6 +48,7 @@ def work(url, run) -> None:
     assert not problems
 
 
+@pytest.mark.slow
 def test_no_window_has_more_requests_than_the_limit_and_little_is_left_unused(url):
     window, limit, windows = 2.0, 200, 3
     taken: list[float] = []
