@@ -520,6 +520,10 @@ class ScoringConfig(Section):
     """Column whose equal values form a cluster, the unit of resampling; by default the prompt, if several cases share
     one. `id` makes each case its own cluster.
     """
+    slices: list[Name] = []
+    """Columns by which the main metrics are repeated, such as `language`: each value is a slice, and quarters of the
+    cases if a column has many numbers. `length` is the mean length of a case's responses if no column has this name.
+    """
     bootstrap: Annotated[int, Field(ge=0)] = 2000
     """Number of bootstrap resamples; 0 omits intervals."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evalkit.core.display import interval, percent, points
+from evalkit.core.display import fixed, interval, percent, points
 from evalkit.core.translation import Text, gettext, joined, ngettext, pgettext
 from evalkit.plugins import benchmark_named
 from evalkit.protocols import Benchmark
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.texts import metric_measure
-from evalkit.scoring.catalog import CATALOG, benchmark_title
+from evalkit.scoring.catalog import CATALOG, COLUMNS, benchmark_title
 from evalkit.scoring.metrics.corrections import RANDOM
+from evalkit.scoring.slices import slice_name
 from evalkit.types import Metric
 
 
@@ -186,6 +187,71 @@ def _first(systems: Sequence[Mapping[str, Any]], alpha: float) -> Text | None:
         return gettext("First place is open between {names}", names=names)
     return gettext(
         "First place is open between {names} and {more} more", names=names, more=len(best) - NAMED, all=len(best)
+    )
+
+
+MOST_SLICES = 3
+
+
+def slice_findings(metrics: Metrics, rows: Sequence[Mapping[str, Any]], confidence: float) -> Iterator[Finding]:
+    """Yield which slices differ from the rest, how many were looked at, and the lowest by its shrunk estimate.
+
+    Args:
+        metrics: the metrics of the run.
+        rows: the table of slices.
+        confidence: the confidence of the tests.
+    """
+    tested = [row for row in rows if row["p_holm"] is not None]
+    count = known(metrics, "slices/differ")
+    if count is None:
+        return
+    if not tested:
+        text = gettext(
+            "{differ:,} of {n:,} tests show a slice that differs from the rest (Holm).",
+            differ=int(count.value or 0),
+            n=count.n,
+        )
+        yield finding(count.name, "warn" if count.value else "info", text)
+        return
+    found = sorted(
+        (row for row in tested if row["p_holm"] <= 1 - confidence),
+        key=lambda row: (row["p_holm"], -abs(row["estimate"] - row["rest"])),
+    )
+    differ = [*{(row["column"], row["value"]): row for row in reversed(found)}.values()][::-1]
+    seen = len({(row["column"], row["value"]) for row in tested})
+    looked = ngettext("{n:,} slice in {tests:,} tests", "{n:,} slices in {tests:,} tests", seen, tests=len(tested))
+    if not differ:
+        text = gettext("No slice is shown to differ from the rest ({looked}, Holm).", looked=looked)
+    else:
+        names = joined([_slice(row) for row in differ[:MOST_SLICES]], gettext("; "))
+        text = gettext("Different from the rest ({looked}, Holm): {names}.", looked=looked, names=names)
+        if len(differ) > MOST_SLICES:
+            text = gettext("{text} {more:,} more differ.", text=text, more=len(differ) - MOST_SLICES)
+    yield finding(count.name, "warn" if differ else "info", text)
+    shrunk = [row for row in rows if row["shrunk"] and CATALOG.better(row["metric"]) == "higher"]
+    first = next((name for name in COLUMNS["sliced"] if any(row["metric"] == name for row in shrunk)), None)
+    if first is not None:
+        row = min((row for row in shrunk if row["metric"] == first), key=lambda row: row["shrunk"]["value"])
+        value = interval(Metric(first, row["shrunk"]["value"], row["shrunk"]["low"], row["shrunk"]["high"]))
+        text = gettext(
+            "Lowest estimate of a slice, shrunk toward the mean of its column: {column} {slice}, {metric} {value}.",
+            column=row["column"],
+            slice=row["value"],
+            metric=metric_measure(first),
+            value=value,
+        )
+        yield finding(slice_name(row["column"], row["value"], first), "info", text)
+
+
+def _slice(row: Mapping[str, Any]) -> Text:
+    value = interval(Metric(row["metric"], row["estimate"], row["low"], row["high"]))
+    return gettext(
+        "{column} {slice}, {metric} {value} against {rest}",
+        column=row["column"],
+        slice=row["value"],
+        metric=metric_measure(row["metric"]),
+        value=value,
+        rest=fixed(row["rest"], 2),
     )
 
 

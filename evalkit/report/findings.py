@@ -31,6 +31,7 @@ from evalkit.report.diagnostics import (
     length_at_label,
     ranking_findings,
     simulated,
+    slice_findings,
 )
 from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
@@ -65,7 +66,9 @@ MISSING = {
 def findings_of(result: RunResult, details: Mapping[str, Any] | None = None) -> list[Finding]:
     """Return the findings of a run, its conclusion first; `details` is as for `findings`."""
     mode, positive = str(result.manifest.get("mode") or ""), result.config.rubric.positive
-    return [*conclusion(result), *findings(result.metrics, mode, details, positive=positive)]
+    rows = (details or {}).get("slices") or ()
+    sliced = slice_findings(result.metrics, rows, result.config.scoring.confidence)
+    return [*conclusion(result), *findings(result.metrics, mode, details, positive=positive), *sliced]
 
 
 def conclusion(result: RunResult) -> list[Finding]:

@@ -75,6 +75,8 @@ def _title(found: Match) -> Text:
 
 
 def _measure(found: Match) -> Text:
+    if "metric" in found.values:  # of a slice, which the data name
+        return Text(found.spec.title, {**found.values, "metric": metric_measure(found.values["metric"])})
     if found.values.keys() & {"criterion", "system", "class"}:  # named by the user
         return Text(found.spec.title, found.values)
     words = {key: found.spec.words.get(value) for key, value in found.values.items()}

@@ -51,6 +51,7 @@ DERIVED: Final = (
     "ranking.json",
     "jnd.json",
     "corrected.json",
+    "slices.json",
     "variance.json",
     "annotators.json",
     "gate.json",

@@ -35,6 +35,7 @@ from evalkit.scoring.metrics.rates import (
 )
 from evalkit.scoring.metrics.repeats import class_sample_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
+from evalkit.scoring.slices import slice_results
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.checklists import ItemColumns, read_items, scored_judgments
@@ -85,7 +86,9 @@ def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judg
     """
     scored = score_without_intervals(config, cases, judgments)
     metrics = _metrics(config, scored.found, scored.clusters)
-    return Scores(scored.verdicts, metrics, scored.frontier, scored.details, scored.notes, scored.clusters)
+    sliced, table = slice_results(config, cases, scored.found, scored.clusters)
+    details = {**scored.details, **table}
+    return Scores(scored.verdicts, metrics | sliced, scored.frontier, details, scored.notes, scored.clusters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evalkit.report.counts import RunCounts
-from evalkit.report.figures.curves import confusion, frontier, histogram, lengths, passes, reliability
+from evalkit.report.figures.curves import confusion, frontier, histogram, lengths, passes, reliability, slices
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.forest import main_figures
 from evalkit.report.figures.systems import corrected, costs, cycles, ranking
@@ -27,6 +27,7 @@ def run_figures(result: RunResult, counts: RunCounts, details: Mapping[str, Any]
         *main_figures(result.metrics),
         ranking(details.get("ranking") or {}),
         confusion(details.get("confusion") or {}),
+        slices(details.get("slices") or [], result.config.scoring.confidence),
         passes(counts.passes),
         lengths(counts.lengths, result.config.scoring.confidence),
         reliability(details.get("reliability") or {}),

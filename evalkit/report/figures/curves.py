@@ -9,10 +9,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from evalkit.core.display import shorten
+from evalkit.core.display import estimate, fixed, shorten
 from evalkit.report.counts import RATIOS, LengthClass
-from evalkit.report.figures.drawing import Axis, Figure, canvas, grid, legend, line, node, path, text
+from evalkit.report.figures.drawing import Axis, Figure, canvas, grid, label_width, legend, line, node, path, text
 from evalkit.report.texts import FIGURES, LABELS, Words
+from evalkit.scoring.catalog import SHORT_TITLES
 from evalkit.scoring.stats.bootstrap import share_interval
 from evalkit.types import Winner
 
@@ -237,20 +238,43 @@ def _named(name: str, width: int) -> Words:
 
 
 def _cell(x: float, y: float, n: int, share: float, same: bool) -> Markup:
+    shade = 0.08 + 0.72 * share if n else 0.0
+    return _shaded(x, y, f"{n:,}", f"{n:,} ({100 * share:.0f} %)", shade, "same" if same else "other", share > STRONG)
+
+
+def _shaded(x: float, y: float, words: str, hint: str, shade: float, class_: str, strong: bool) -> Markup:
     width, height = CELL
-    class_ = "same" if same else "other"
+    inside = {"x": x + 1, "y": y + 1, "width": width - 2, "height": height - 2}
     return node(
         "g",
-        node("title", f"{n:,} ({100 * share:.0f} %)"),
-        node("rect", x=x + 1, y=y + 1, width=width - 2, height=height - 2, class_="cell"),
-        node(
-            "rect",
-            x=x + 1,
-            y=y + 1,
-            width=width - 2,
-            height=height - 2,
-            class_=class_,
-            fill_opacity=f"{0.08 + 0.72 * share:.2f}" if n else "0",
-        ),
-        text(x + width / 2, y + height / 2 + 5, f"{n:,}", "cellvalue strong" if share > STRONG else "cellvalue"),
+        node("title", hint),
+        node("rect", **inside, class_="cell"),
+        node("rect", **inside, class_=class_, fill_opacity=f"{shade:.2f}" if shade else "0"),
+        text(x + width / 2, y + height / 2 + 5, words, "cellvalue strong" if strong else "cellvalue"),
     )
+
+
+def slices(rows: Sequence[Mapping[str, Any]], confidence: float) -> Figure | None:
+    """Return the values of each metric (columns) by slice (rows) as a heat map; `None` without slices."""
+    if not rows:
+        return None
+    metrics = list(dict.fromkeys(row["metric"] for row in rows))
+    names = list(dict.fromkeys((row["column"], row["value"]) for row in rows))
+    width, height = CELL
+    title, caption = FIGURES["slices"]
+    left = label_width((f"{column} {value}" for column, value in names), 14.0, 220.0)
+    elements = []
+    for place, metric in enumerate(metrics):
+        elements.append(text(left + width * (place + 0.5), 16.0, SHORT_TITLES.get(metric, metric), "tick"))
+    for place, (column, value) in enumerate(names):
+        y = 26.0 + height * (place + 0.5) + 4
+        elements.append(text(left - 10, y, shorten(f"{column} {value}", 32), "tick end"))
+    for row in rows:
+        x, y = left + width * metrics.index(row["metric"]), 26.0 + height * names.index((row["column"], row["value"]))
+        known, p = row["estimate"], row["p_holm"]
+        words = "" if known is None else fixed(known, 2) + ("*" if p is not None and p <= 1 - confidence else "")
+        share = min(max(known or 0.0, 0.0), 1.0)
+        hint = f"{row['n']:,}: {estimate(known, row['low'], row['high'], lambda value: fixed(value, 2))}"
+        elements.append(_shaded(x, y, words, hint, 0.8 * share, "same", share > STRONG))
+    size = left + width * len(metrics) + 2, 30.0 + height * len(names)
+    return Figure("slices", title, canvas(*size, *elements, label=title), caption)

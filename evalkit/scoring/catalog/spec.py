@@ -93,7 +93,7 @@ class MetricSpec:
 
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
-_ANY = ("class", "criterion", "system")
+_ANY = ("class", "criterion", "system", "metric")
 """Placeholders whose values may contain slashes."""
 
 
@@ -166,6 +166,10 @@ class Catalog:
             return Match(row, {})
         for pattern, row in home._patterns.get(name.partition("/")[0], ()):
             if (match := pattern.fullmatch(name)) is not None:
+                inner = self.spec(match["metric"]) if "metric" in row.placeholders else None
+                if inner is not None:  # of a slice: on the scale of the metric
+                    scale = {key: getattr(inner, key) for key in ("unit", "low", "high", "better", "chance")}
+                    row = replace(row, **scale)
                 return Match(row, match.groupdict())
         return None
 

@@ -1,0 +1,247 @@
+"""Metrics by slice: of the cases with one value of a column, next to those of the rest.
+
+The verdicts are those of the run; only the cases that count change. Whether a slice differs from the rest is a
+permutation test: values change places between cases of one cluster, and between clusters of equal size (Good 2005,
+Permutation, Parametric and Bootstrap Tests of Hypotheses, ch. 3). All tests are one family (Holm 1979).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any, Final
+
+import numpy as np
+
+from evalkit.config import RunConfig
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.scoring.catalog import COLUMNS
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, mean_of, measure
+from evalkit.scoring.stats.clusters import CHUNK, Clusters
+from evalkit.scoring.stats.paired import holm
+from evalkit.types import Case, Metric
+
+FEW: Final = 10
+"""Slices of fewer units are counted, not estimated."""
+BINS, MOST = 4, 100
+"""Bins of a column of numbers, and the most slices of a column."""
+LENGTH: Final = "length"
+COUNTED: Final = "fewer than 10 units: counted, not estimated"
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """The slices of a column: the value or bin of each, and `members` (cases, slices), whether a case belongs to it."""
+
+    column: str
+    values: tuple[str, ...]
+    members: Bools
+
+
+def slices_of(column: str, cases: Sequence[Case]) -> Slices:
+    """Return the slices of a column: its values, each value of lists, or quarters of the cases if it has many numbers.
+
+    Without a column of this name, `length` is the mean number of characters of a case's responses.
+
+    Raises:
+        ConfigError: if no case has the column, or it has too many values.
+    """
+    given = [case.metadata.get(column) for case in cases]
+    if column == LENGTH and all(value is None for value in given):
+        given = [np.mean([len(one.text) for one in case.responses]).item() for case in cases]
+    lists = [[one for one in (v if isinstance(v, list | tuple) else [v]) if one not in (None, "")] for v in given]
+    distinct = list(dict.fromkeys(str(value) for values in lists for value in values))
+    where = f"scoring.slices={column}"
+    if cases and not distinct:
+        remedy = did_you_mean(column, [LENGTH, *{name: None for case in cases for name in case.metadata}])
+        raise ConfigError("no case has this column", where=where, remedy=remedy)
+    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for values in lists for one in values)
+    if numbers and len(distinct) > BINS + 1:
+        return _bins(column, np.array([values[0] if len(values) == 1 else np.nan for values in lists]))
+    if len(distinct) > MOST:
+        remedy = "choose a column with fewer values"
+        raise ConfigError(
+            f"it has {len(distinct):,} values, and at most {MOST} can be slices", where=where, remedy=remedy
+        )
+    place = {value: index for index, value in enumerate(sorted(distinct))}
+    members = np.zeros((len(cases), len(place)), dtype=bool)
+    for row, values in enumerate(lists):
+        members[row, [place[str(value)] for value in values]] = True
+    return Slices(column, tuple(place), members)
+
+
+def _bins(column: str, numbers: Floats) -> Slices:
+    edges = np.unique(np.nanquantile(numbers, np.linspace(0, 1, BINS + 1), method="lower"))
+    which = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, max(len(edges) - 2, 0))
+    members = (which[:, None] == np.arange(max(len(edges) - 1, 1))) & ~np.isnan(numbers)[:, None]
+    ends = [(numbers[one].min(), numbers[one].max()) for one in members.T]
+    return Slices(column, tuple(f"{low:.6g}..{high:.6g}" for low, high in ends), members)
+
+
+def slice_name(column: str, value: str, metric: str) -> str:
+    """Return a slice's name of a metric; characters that MLflow refuses are replaced by their code, `_3d_` for `=`."""
+    first, second = (re.sub(r"[^\w.-]", lambda found: f"_{ord(found[0]):x}_", part) for part in (column, value))
+    return f"slice/{first}/{second}/{metric}"
+
+
+def slice_results(
+    config: RunConfig, cases: Sequence[Case], found: Sequence[Statistic | Metric], clusters: Clusters
+) -> tuple[dict[str, Metric], dict[str, Any]]:
+    """Return the metrics by slice of `scoring.slices`, and their table.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        found: the run's statistics.
+        clusters: the clusters of the cases.
+
+    Raises:
+        ConfigError: as `slices_of`.
+    """
+    metrics: dict[str, Metric] = {}
+    rows: list[dict[str, Any]] = []
+    chosen = [one for one in found if isinstance(one, Statistic) and one.name in COLUMNS["sliced"] and one.n]
+    for slices in (slices_of(column, cases) for column in config.scoring.slices):
+        for whole in chosen:
+            each = [_part(whole, members) for members in slices.members.T]
+            large = [index for index, one in enumerate(each) if one.n >= FEW]
+            p = _tests(config, whole, slices.members[:, large], clusters)
+            found_here = {
+                index: measure([each[index]], config.scoring, clusters)[whole.name] if index in large else None
+                for index in range(len(each))
+            }
+            shrunk = _shrunk(found_here, config.scoring.confidence)
+            for index, value in enumerate(slices.values):
+                name = slice_name(slices.column, value, whole.name)
+                metric = found_here[index] or Metric(name, None, n=each[index].n, note=COUNTED)
+                metrics[name] = metric = replace(metric, name=name)
+                rest = _part(whole, ~slices.members[:, index]).observed()
+                tested = index in large
+                row = {"column": slices.column, "value": value, "metric": whole.name, "n": metric.n}
+                row |= {"estimate": metric.value, "low": metric.low, "high": metric.high}
+                row |= {"rest": round_metric(rest) if tested and np.isfinite(rest) else None}
+                row |= {"p": p[large.index(index)] if tested else None, "shrunk": shrunk.get(index)}
+                rows.append(row)
+    for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        row["p_holm"] = adjusted
+    tests = sum(row["p"] is not None for row in rows)
+    if config.scoring.slices:
+        alpha = 1 - config.scoring.confidence
+        differ = sum(row["p_holm"] is not None and row["p_holm"] <= alpha for row in rows)
+        metrics["slices/differ"] = Metric(
+            "slices/differ",
+            float(differ) if tests else None,
+            n=tests,
+            note="a count of tests, adjusted together (Holm)",
+        )
+    return metrics, {"slices": rows} if rows else {}
+
+
+def _part(whole: Statistic, members: Bools) -> Statistic:
+    """Return a statistic of the cases in `members` only; where units cannot be counted, its `n` counts cases."""
+    columns = [np.where(members, column, 0) for column in whole.table.columns]
+    covered = members if whole.covered is None else whole.covered & members
+    if whole.weighted:
+        value, n = whole.value, int(covered.sum())
+        keep = members.astype(np.float64)
+        made = replace(whole, value=lambda weights: value(weights * keep), covered=covered, n=n)
+    else:
+        counts = sum(columns[1:] if whole.value is mean_of else columns, np.zeros(len(members)))
+        if whole.weights is not None:
+            counts = np.divide(counts, whole.weights, out=np.zeros(len(members)), where=whole.weights > 0)
+        made = replace(whole, columns=columns, n=round(float(counts.sum())))
+    unread = None if whole.unread is None else np.where(members, whole.unread, 0.0)
+    missing = 0 if unread is None else int(unread.sum())
+    return replace(
+        made, worst=(None, None), unread=unread, missing=missing, note=None, reach=None, own=None, weights=whole.weights
+    )
+
+
+def _tests(config: RunConfig, whole: Statistic, members: Bools, clusters: Clusters) -> list[float | None]:
+    """Return the p-value of each slice's difference from the rest; `None` if there is none.
+
+    Args:
+        config: the number of permutations is `scoring.bootstrap`.
+        whole: the statistic of all cases.
+        members: (cases, slices) the slices that are tested.
+        clusters: the clusters of the cases.
+    """
+    used = np.ones(len(members), dtype=bool) if whole.covered is None else whole.covered
+    if whole.covered is None:
+        used = np.any([column != 0 for column in whole.table.columns], axis=0)
+    cases = np.flatnonzero(used)
+    blocks = _blocks(clusters.of_rows(cases))
+    count, slices = config.scoring.bootstrap, members.shape[1]
+    generator = np.random.default_rng(config.scoring.seed)
+    observed = _differences(whole, members[None])[0]
+    extreme = np.ones(slices)
+    step = max(1, CHUNK // max(1, members.size))
+    for start in range(0, count, step):
+        moved = np.repeat(np.arange(len(members))[None], min(step, count - start), axis=0)
+        for block in blocks:
+            of = np.broadcast_to(cases[block], (len(moved), *block.shape))
+            order = generator.permuted(np.broadcast_to(np.arange(len(block)), (len(moved), len(block))), axis=1)
+            shuffled = generator.permuted(np.take_along_axis(of, order[:, :, None], axis=1), axis=2)
+            moved[:, cases[block].ravel()] = shuffled.reshape(len(moved), -1)
+        differences = np.abs(_differences(whole, members[moved]))
+        extreme += ((differences >= np.abs(observed) - 1e-12) | np.isnan(differences)).sum(axis=0)
+    known = np.isfinite(observed) & (count > 0)
+    return [float(p) if ok else None for p, ok in zip(extreme / (count + 1), known, strict=True)]
+
+
+def _blocks(cluster: Ints) -> list[Ints]:
+    """Return the rows of clusters of equal size, one array (clusters, size) for each size."""
+    _, number, sizes = np.unique(cluster, return_inverse=True, return_counts=True)
+    order = np.lexsort((number, sizes[number]))
+    return [order[sizes[number][order] == size].reshape(-1, size) for size in np.unique(sizes)]
+
+
+def _differences(whole: Statistic, members: Bools) -> Floats:
+    """Return the value of each slice less that of the rest, (rows, slices), for members (rows, cases, slices)."""
+    values = []
+    for index in range(members.shape[2]):
+        inside = members[:, :, index].astype(np.float64)
+        first, second = (
+            whole.value(weights if whole.weighted else whole.table.totals(weights)) for weights in (inside, 1 - inside)
+        )
+        values.append(first - second)
+    return np.stack(values, axis=1) if values else np.zeros((len(members), 0))
+
+
+def _shrunk(found: Mapping[int, Metric | None], confidence: float) -> dict[int, dict[str, float | None]]:
+    """Return each slice's estimate shrunk toward the mean, with its interval; empty for fewer than three slices.
+
+    Empirical Bayes with the variance between slices of DerSimonian and Laird (1986, Control. Clin. Trials 7, 177-188);
+    the interval includes the error of the mean and of the variance (Morris 1983, J. Am. Stat. Assoc. 78, 47-55).
+    """
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    known = [
+        (index, one.value, (one.high - one.low) / 2 / z)
+        for index, one in found.items()
+        if one is not None and one.value is not None and one.low is not None and one.high is not None
+    ]
+    if len(known) < 3 or any(error <= 0 for _, _, error in known):
+        return {}
+    values, variances = np.array([value for _, value, _ in known]), np.array([error**2 for _, _, error in known])
+    mean, between = random_effects(values, variances)
+    kept = between / (between + variances)
+    spread = kept * variances + (1 - kept) ** 2 / (1 / (variances + between)).sum()
+    spread += 2 / (len(known) - 1) * ((1 - kept) * (values - mean)) ** 2
+    centers, reach = mean + kept * (values - mean), z * np.sqrt(spread)
+    return {
+        index: {"value": round_metric(center), "low": round_metric(center - half), "high": round_metric(center + half)}
+        for (index, _, _), center, half in zip(known, centers, reach, strict=True)
+    }
+
+
+def random_effects(values: Floats, variances: Floats) -> tuple[float, float]:
+    """Return the mean and the variance between values with known variances (DerSimonian and Laird 1986)."""
+    weights = 1 / variances
+    mean = (weights * values).sum() / weights.sum()
+    excess = (weights * (values - mean) ** 2).sum() - (len(values) - 1)
+    between = max(0.0, float(excess / (weights.sum() - (weights**2).sum() / weights.sum())))
+    weights = 1 / (variances + between)
+    return float((weights * values).sum() / weights.sum()), between
