@@ -102,6 +102,7 @@ def test_clusters_are_exchanged_as_a_whole(configure, make_case, judged, within)
     assert np.mean(np.array(p) <= 0.05) <= 0.15
 
 
+@pytest.mark.slow
 def test_false_alarms_under_no_difference(configure, make_case, judged):
     """Over six slices and all metrics, at most about 5% of runs without a difference name one."""
     generator, alarms = np.random.default_rng(5), 0
