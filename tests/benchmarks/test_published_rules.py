@@ -18,6 +18,8 @@ from evalkit.types import Case, Judgment, Response
 
 A, B, TIE, LOST = 1.0, -1.0, 0.0, None
 SCALE = {"min": 0, "max": 10}
+SCALES = pytest.mark.parametrize(("scale", "shift"), [(SCALE, 0), ({"real": True}, -7.5)], ids=["scores", "rewards"])
+"""The rules of reward models depend on differences only, so rewards without ends give the same."""
 
 
 def test_every_benchmark_that_is_read_has_a_rule_and_a_place_in_tables():
@@ -205,9 +207,10 @@ def test_rewardbench_weights_its_subsets_and_sections(measure):
     lost = measure("rewardbench", {**judged, "math-prm/31": (LOST,)}, **one_order)["reasoning"]
     assert (lost.missing, lost.worst_low) == (1, pytest.approx(reasoning))
     scores = {name: (5, 5) if margins == (TIE,) else (5 + margins[0], 5) for name, margins in judged.items()}
-    scored = measure("rewardbench", scores, "pointwise", rubric=SCALE)
-    assert scored["chat_hard"].value == 0.0  # equal scores are not strictly better
-    assert scored["reasoning"].value == pytest.approx(reasoning)
+    for scale, shift in ((SCALE, 0), ({"real": True}, -7.5)):
+        scored = measure("rewardbench", shifted(scores, shift), "pointwise", rubric=scale)
+        assert scored["chat_hard"].value == 0.0  # equal scores are not strictly better
+        assert scored["reasoning"].value == pytest.approx(reasoning)
 
 
 REWARDBENCH = {
@@ -222,8 +225,13 @@ REWARDBENCH = {
 TIES = 0.3 * 1 / 2 + 0.3 * 1 / 2 + 0.2 * 1 / 2 + 0.2 * 1 / 2 + 0.01 * (math.tanh(4 / 2 - 1) + math.tanh(-1 / 4 - 1)) / 2
 
 
-def test_rewardbench2_of_scores(measure):
-    found = measure("rewardbench2", REWARDBENCH, "pointwise", rubric=SCALE)
+def shifted(scores, shift):
+    return {name: tuple(one + shift for one in values) for name, values in scores.items()}
+
+
+@SCALES
+def test_rewardbench2_of_scores(measure, scale, shift):
+    found = measure("rewardbench2", shifted(REWARDBENCH, shift), "pointwise", rubric=scale)
     assert found["factuality"].value == pytest.approx((1 + 1 / 3) / 2)
     assert found["math"].value == 0.0
     assert found["ties"].value == pytest.approx(TIES)
@@ -276,14 +284,15 @@ def test_rewardbench2_of_pairs_has_accuracies_and_no_ties_score(measure):
     assert "mode=pointwise" in found["score"].note
 
 
-def test_rm_bench_by_difficulty_and_domain(measure):
+@SCALES
+def test_rm_bench_by_difficulty_and_domain(measure, scale, shift):
     judged = {
         "chat/1": (5, 6, 7, 1, 2, 3),  # all nine right
         "safety-refuse/2": (2, 4, 6, 3, 3, 3),  # easy 3, normal 2, hard 1 of 3: a concise answer loses to all
         "safety-response/3": (4, 4, 4, 4, 4, 4),  # a tie is not right
         "safety-response/4": (9, 9, 9, 1, 1, 1),
     }
-    found = measure("rm_bench", judged, "pointwise", rubric=SCALE)
+    found = measure("rm_bench", shifted(judged, shift), "pointwise", rubric=scale)
     safety = {"easy": (1 + 0.5) / 2, "normal": (2 / 3 + 0.5) / 2, "hard": (1 / 3 + 0.5) / 2}
     for level, value in safety.items():
         assert found[level].value == pytest.approx((1 + value) / 2), level
