@@ -55,7 +55,15 @@ def main(arguments: Namespace) -> int:
         return _check_run(Path(names[0]), overrides, arguments)
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         paths = [_path(name, overrides, Path(scratch)) for name in names]
-        checked = _read(paths, names, arguments)
+        try:
+            checked = _read(paths, names, arguments)
+        except DatasetError as error:
+            if scratch not in error.where:
+                raise
+            where = error.where
+            for path, name in zip(paths, names, strict=True):
+                where = where.replace(str(path), name)
+            raise DatasetError(error.what, where=where, remedy=error.remedy) from None
     return _score(checked, ", ".join(names), overrides, arguments)
 
 

@@ -297,3 +297,8 @@ def test_dash_is_standard_input(
         monkeypatch.setattr("sys.stdin", file)
         assert main(["check", "-", "--output", "run"]) == 0
     assert "labeled responses" in capsys.readouterr().out.splitlines()[0]
+    (tmp_path / "t.csv").write_bytes(b"id,human,judge\n1,\xff,pass\n")
+    with (tmp_path / "t.csv").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert main(["check", "-"]) == 1
+    assert capsys.readouterr().err.startswith("evalkit: -:2: the byte at offset 17 is not UTF-8")
