@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 import uvicorn
 from fastapi import FastAPI, Query
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from evalkit.core.resources import own_version
 from evalkit.engine.event_loop import freeze_imports, on_interrupt
 from evalkit.engine.judging import GRACE_SECONDS
+from evalkit.report.page import render
 from evalkit.serving.admission import SECURITY, Admission, Refusal, quiet_config, reply
 from evalkit.serving.judge import JudgeVerdict
 from evalkit.serving.rating import PASSES
@@ -37,6 +38,7 @@ CONNECTIONS: Final = 1_000
 """The most connections, also of clients that send nothing."""
 REFUSALS: Final = (401, 403, 404, 408, 413, 415, 422, 429, 500, 503)
 _OTHER: Final = "other"
+_BROKEN: Final = Refusal(500, "internal error; see the server's log")
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -105,7 +107,7 @@ class Guard:
         except Exception as error:
             _LOG.warning("a request failed: %s: %s", type(error).__name__, error)
             if not status:
-                await self._refuse(Refusal(500, "internal error; see the server's log"), receive, noted)
+                await self._refuse(_BROKEN, receive, noted)
         finally:
             self._open -= 1
             path = scope["path"] if scope["path"] in self._paths else _OTHER
@@ -166,6 +168,7 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
     app.add_exception_handler(Refusal, lambda _, refusal: refusal.response())
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _not_served)
+    app.add_exception_handler(500, lambda *_: _BROKEN.response())
 
     @app.post("/judge", response_model=JudgeVerdict)
     async def judge(case: CaseInput) -> Response:
@@ -196,6 +199,10 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
     async def metrics() -> Response:
         """Return counts of requests, verdicts, calls and cost in Prometheus' text format."""
         return PlainTextResponse(service.metrics(), media_type="text/plain; version=0.0.4")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(render("openapi.html.j2", app.openapi(), data={}))
 
     if mcp is not None:
         app.router.routes.append(Route("/mcp", endpoint=mcp, methods=["POST"]))
