@@ -313,6 +313,12 @@ def test_a_planted_calibration_error_is_covered():
     assert 0.91 * 200 <= hits <= 0.99 * 200
 
 
+def test_gaps_smaller_than_their_noise_are_no_certainty():
+    noise = np.random.default_rng(2).normal(scale=0.02, size=(400, 5))
+    gaps = np.full(5, 0.0005)
+    assert invert_test(gaps, noise, 0.95) == (0.0, pytest.approx(0.0025))
+
+
 def test_an_error_of_probabilities_is_at_most_one(configure, make_case, passes):
     """Few cases with different errors have a wide interval, which ends where the metric does."""
     cases = [make_case(str(k), label=label) for k, label in enumerate("AAB")]

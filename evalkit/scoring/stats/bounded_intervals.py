@@ -101,7 +101,8 @@ def invert_test(gaps: Floats, noise: Floats, confidence: float) -> tuple[float, 
     """Return the interval of the sum of absolute gaps by inverting a test.
 
     For each t, the test asks whether the observed sum is unusual if the gaps were t times those observed. The interval
-    holds every t that is not rejected (Carpenter 1999, J. R. Stat. Soc. B 61, 159).
+    holds every t that is not rejected (Carpenter 1999, J. R. Stat. Soc. B 61, 159). If every t is rejected, because the
+    gaps are smaller than their noise explains, it ends at the observed sum.
 
     Args:
         gaps: (k,) the observed gaps.
@@ -114,7 +115,7 @@ def invert_test(gaps: Floats, noise: Floats, confidence: float) -> tuple[float, 
         return lambda t: float(np.quantile(np.abs(t * gaps + noise).sum(axis=1), of, method="weibull"))
 
     low, high = (_first_crossing(quantile(of), observed) * observed for of in (1 - tail, tail))
-    return low, high
+    return low, high or observed
 
 
 def _first_crossing(increasing: Callable[[float], float], target: float) -> float:
