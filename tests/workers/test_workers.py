@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -22,6 +23,7 @@ from evalkit.types import Case
 from evalkit.workers import Shard, ShardTask
 from tests.support.command_line import BRIEF, Commands, fake, pair
 from tests.support.fake_provider import refused, said, serving
+from tests.support.reward_server import MODEL, RewardServer
 from tests.support.servers import PATIENCE
 
 ENGINES = {"slurm": ["runner=slurm", "runner.options.cluster=local"], "ray": ["runner=ray"]}
@@ -140,10 +142,16 @@ def test_cases_in_memory_are_refused_before_anything_is_paid(folder) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_run_whose_workers_die_has_the_metrics_of_a_single_process(call, folder, engine, monkeypatch) -> None:
+@pytest.mark.parametrize(("engine", "judge"), [*((engine, "simulated") for engine in ENGINES), ("slurm", "reward")])
+def test_a_run_whose_workers_die_has_the_metrics_of_a_single_process(
+    call, folder, engine, judge, monkeypatch, provider
+) -> None:
     pytest.importorskip({"slurm": "submitit"}.get(engine, engine))
     words = cases(folder, 300)
+    if judge == "reward":
+        RewardServer(reward=lambda _, response: crc32(response.encode()) % 9).install(provider)
+        model = [f"judge.model=hosted_vllm/{MODEL}", f"judge.api_base={provider.api_base}"]
+        words = [word for word in words if not word.startswith("judge=")] + ["judge=reward_model", *model]
     call("run", *words, "store.url=one.sqlite", "--output", "one")
     words[1] = f"dataset.path={folder / 'cases.jsonl'}"
     with monkeypatch.context() as patch:
