@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 from unittest.mock import patch
@@ -88,7 +89,7 @@ class Served:
 
 
 @contextmanager
-def served(*words: str) -> Iterator[Served]:
+def served(*words: str | Path) -> Iterator[Served]:
     """Run `evalkit serve JUDGE` in a thread; it ends with the block."""
     port, statuses, started = free_port(), list[int](), list[Server]()
     ready = Event()
@@ -101,8 +102,10 @@ def served(*words: str) -> Iterator[Served]:
         ready.set()
 
     def run() -> None:
-        statuses.append(main(["serve", *words, "--port", str(port)]))
-        ready.set()
+        try:
+            statuses.append(main(["serve", *map(str, words), "--port", str(port)]))
+        finally:
+            ready.set()
 
     with patch.object(Server, "startup", noted):
         thread = Thread(target=run)
