@@ -133,7 +133,8 @@ def _own_environment(
     own = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
     folder = own or tmp_path_factory.getbasetemp() / f"test-{next(_NUMBERS)}"
     for name in ("EVALKIT_CONF", "EVALKIT_PROJECT", "MLFLOW_TRACKING_URI", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(name, "")  # so that what a test or MLflow itself sets ends with the test
+        monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     monkeypatch.setenv("EVALKIT_STORE", str(folder / "store.sqlite"))
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
