@@ -80,8 +80,9 @@ def judge_folder(result: RunResult) -> JudgeFolder:
     if result.manifest.get("imported"):
         remedy = "judge the cases with evalkit first"
         raise ConfigError("its judgments were imported, so there is no judge to use", where=where, remedy=remedy)
-    templates = _object(Path(where) / PROMPTS)
-    if absent := sorted(set(result.manifest.get("prompt_hashes") or {}) - templates.keys()):
+    hashes = result.manifest.get("prompt_hashes") or {}
+    templates = _object(Path(where) / PROMPTS) if hashes else {}  # rewards need none
+    if absent := sorted(hashes.keys() - templates.keys()):
         raise ConfigError(f"{PROMPTS} has no {absent[0]}", where=where, remedy="rerun the run")
     config, runner = result.config, result.config.runner
     limits = RunnerConfig(concurrency=runner.concurrency, timeout=runner.timeout, retries=runner.retries)

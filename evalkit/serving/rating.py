@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
-from evalkit.benchmarks.judgment_files import subject
+from evalkit.benchmarks.judgment_files import subject, text
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.serving.judge import Judge, JudgeVerdict, load_judge
@@ -22,6 +22,7 @@ WANTED: Final = (*ASKED[1:], "response_b")
 _TEXTS: Final = (*ASKED[:3], *ANSWERED[:3])
 PASSES: Final = 0.5
 """The lowest score that passes, by default."""
+NO_SCALE: Final = "a reward has no scale, so it is not a number from 0 to 1"
 JUDGE: Final = "judge"
 """The name of a score in another framework, unless its user names it."""
 
@@ -33,7 +34,7 @@ class Rating:
     Attributes:
         value: The winner, score or class; `None` if there is none.
         share: The value from 0 to 1: a score's position on its scale; 1 if the first response wins, 0.5 for a tie, 0
-            if the second wins; 1 or 0 for a class that passes or not. `None` if there is none.
+            if the second wins; 1 or 0 for a class that passes or not. `None` if there is none, or for a reward.
         rationale: The judge's own words, or the source of the verdict.
         error: Why there is no value.
         metadata: What is known about the judge and this verdict, as texts by name.
@@ -92,7 +93,7 @@ class AdaptedJudge:
         if not wanted and expected is not None:
             wanted = {"response_b" if pairs else "reference": expected}
         case = answered | wanted | asked
-        return case | {name: subject(case[name]) for name in _TEXTS if name in case}
+        return case | {name: text(subject(case[name])) for name in _TEXTS if name in case}
 
     async def rate(self, inputs: Any, output: Any, expected: Any = None) -> Rating:
         """Judge an output; errors are in the rating."""
@@ -123,7 +124,7 @@ class AdaptedJudge:
             return SHARES[winner]
         if score is not None:
             rubric = self.judge.config.rubric
-            return (score - rubric.min) / (rubric.max - rubric.min)
+            return None if rubric.real else (score - rubric.min) / (rubric.max - rubric.min)
         return float(class_name in self.passing) if self.passing else None
 
 
@@ -131,10 +132,12 @@ def needed_share(rating: Rating) -> float:
     """Return the rating from 0 to 1.
 
     Raises:
-        EvalkitError: If there is no verdict, or no class is declared as passing.
+        EvalkitError: If there is no verdict, no class is declared as passing, or the verdict is a reward.
     """
     if rating.error is not None:
         raise EvalkitError(rating.error)
+    if rating.share is None and not isinstance(rating.value, str):
+        raise ConfigError(NO_SCALE, remedy="use a judge of pairs, scores or classes")
     if rating.share is None:
         raise ConfigError("a judge of classes has no number", where="passing", remedy="name the classes that pass")
     return rating.share

@@ -14,7 +14,7 @@ from evalkit.engine.judging import GRACE_SECONDS
 from evalkit.errors import EvalkitError
 from evalkit.serving.admission import Refusal
 from evalkit.serving.judge import Judge, failure_of
-from evalkit.serving.rating import WANTED, AdaptedJudge
+from evalkit.serving.rating import NO_SCALE, WANTED, AdaptedJudge
 from evalkit.serving.trust import Trust
 from evalkit.tools import TOOLS, PairwiseCompareInput, Tool
 from evalkit.tools.models import ToolInput, ToolModel, ToolTrust
@@ -148,6 +148,8 @@ class Service:
             raise Refusal(422, problem(error.errors())) from None
         verdict = await self.judge(case)
         share = adapted.share(verdict["winner"], verdict["score"], verdict["class_name"])
+        if share is None and verdict["score"] is not None:
+            raise Refusal(422, NO_SCALE)
         if share is None:
             reason = verdict["reason"] if verdict["class_name"] is None else "name the classes that pass: ?passing=NAME"
             raise Refusal(503 if verdict["class_name"] is None else 422, f"no score: {reason}")

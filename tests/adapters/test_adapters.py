@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import evalkit
 from evalkit.adapters import AdaptedJudge
 from evalkit.errors import ConfigError
+from evalkit.runs import read_run
+from evalkit.serving.folder import write_judge
 from evalkit.serving.rating import needed_share
-from tests.adapters.conftest import ASKED, BAD, DOWN, GOOD, Judges
+from tests.adapters.conftest import ASKED, BAD, DOWN, GOOD, GRADED, Judges
+from tests.support.fake_provider import Provider
+from tests.support.reward_server import MODEL, RewardServer
+from tests.support.serving import served
 
 
 @dataclass
@@ -80,6 +87,21 @@ def test_a_verdict_is_a_number_only_if_it_is_one(judges: Judges) -> None:
         missing = judge.rate_sync(ASKED, *texts)
         assert (missing.value, missing.share) == (None, None)
         assert missing.error
+
+
+def test_a_reward_has_no_scale(provider: Provider, tmp_path: Path) -> None:
+    RewardServer(reward=lambda _, response: 7.5 if response.startswith("good") else -2).install(provider)
+    words = ["judge=reward_model", f"judge.model=hosted_vllm/{MODEL}", f"judge.api_base={provider.api_base}"]
+    config = evalkit.load_config(overrides=[*words, "tracking=none", "scoring.bootstrap=50"])
+    evalkit.run(config, tmp_path / "run", cases=GRADED)
+    write_judge(read_run(tmp_path / "run"), tmp_path / "judge")
+    rating = AdaptedJudge(tmp_path / "judge", api_base=provider.api_base).rate_sync(ASKED, GOOD)
+    assert (rating.value, rating.share, rating.error) == (7.5, None, None)
+    with pytest.raises(ConfigError, match="a reward has no scale"):
+        needed_share(rating)
+    with served(tmp_path / "judge", "--api-base", provider.api_base) as server:
+        status, problem = server.post("/webhook", {"output": GOOD, "context": {"prompt": ASKED}})
+    assert (status, problem) == (422, {"error": "a reward has no scale, so it is not a number from 0 to 1"})
 
 
 async def test_calls_of_one_loop_share_a_session_that_ends_with_the_last(judges: Judges) -> None:
