@@ -28,6 +28,8 @@ FEW: Final = 10
 """Slices of fewer units are counted, not estimated."""
 BINS, MOST = 4, 100
 """Bins of a column of numbers, and the most slices of a column."""
+LONGEST, LARGEST = 100, 1e300
+"""The longest name of a slice in characters, and the bound of numbers that are put into bins."""
 LENGTH: Final = "length"
 COUNTED: Final = "fewer than 10 units: counted, not estimated"
 
@@ -58,19 +60,27 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
     if cases and not distinct:
         remedy = did_you_mean(column, [LENGTH, *{name: None for case in cases for name in case.metadata}])
         raise ConfigError("no case has this column", where=where, remedy=remedy)
-    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for values in lists for one in values)
-    if numbers and len(distinct) > BINS + 1:
-        return _bins(column, np.array([values[0] if len(values) == 1 else np.nan for values in lists]))
+    if len(distinct) > BINS + 1 and all(map(_is_number, given)):
+        return _bins(column, np.array([np.nan if value in (None, "") else value for value in given], dtype=float))
+    remedy = "choose a column with fewer and shorter values"
     if len(distinct) > MOST:
-        remedy = "choose a column with fewer values"
-        raise ConfigError(
-            f"it has {len(distinct):,} values, and at most {MOST} can be slices", where=where, remedy=remedy
-        )
+        what = f"it has {len(distinct):,} values, and at most {MOST} can be slices"
+        raise ConfigError(what, where=where, remedy=remedy)
+    if (longest := max(map(len, distinct), default=0)) > LONGEST:
+        what = f"a value has {longest:,} characters, and at most {LONGEST} can name a slice"
+        raise ConfigError(what, where=where, remedy=remedy)
     place = {value: index for index, value in enumerate(sorted(distinct))}
     members = np.zeros((len(cases), len(place)), dtype=bool)
     for row, values in enumerate(lists):
         members[row, [place[str(value)] for value in values]] = True
     return Slices(column, tuple(place), members)
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is missing, or a number with which arithmetic is possible."""
+    if value is None or value == "":
+        return True
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST
 
 
 def _bins(column: str, numbers: Floats) -> Slices:
@@ -83,7 +93,7 @@ def _bins(column: str, numbers: Floats) -> Slices:
 
 def slice_name(column: str, value: str, metric: str) -> str:
     """Return a slice's name of a metric; characters that MLflow refuses are replaced by their code, `_3d_` for `=`."""
-    first, second = (re.sub(r"[^\w.-]", lambda found: f"_{ord(found[0]):x}_", part) for part in (column, value))
+    first, second = (re.sub(r"[^\w.-]|^\.", lambda found: f"_{ord(found[0]):x}_", part) for part in (column, value))
     return f"slice/{first}/{second}/{metric}"
 
 

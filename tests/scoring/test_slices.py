@@ -137,6 +137,22 @@ def test_a_column_that_cannot_be_sliced_is_an_error(make_case, column, message):
         slices_of(column, cases)
 
 
+@pytest.mark.parametrize("odd", [[[1, 2], [3, 4]], [float("nan"), 1.5], [float("inf"), 2], [True, 3]], ids=repr)
+def test_values_that_are_no_plain_numbers_are_slices_of_their_own(make_case, odd):
+    cases = [tagged(make_case(f"c{n}"), odd=value) for n, value in enumerate([*odd, 5, 6, 7, 8, 9])]
+    assert {"5", "6", "7", "8", "9"} < set(slices_of("odd", cases).values)
+
+
+def test_a_text_is_no_name_of_a_slice(make_case):
+    with pytest.raises(ConfigError, match="a value has 101 characters, and at most 100"):
+        slices_of("text", [tagged(make_case("c"), text="x" * 101)])
+
+
+@pytest.mark.parametrize(("value", "named"), [("zh=TW", "zh_3d_TW"), ("..", "_2e_."), ("a/b", "a_2f_b"), ("中", "中")])
+def test_names_are_those_that_mlflow_accepts(value, named):
+    assert slice_name("lang", value, "tie_rate") == f"slice/lang/{named}/tie_rate"
+
+
 def test_without_resamples_there_are_no_tests(configure, make_case, judged):
     scores = run_of(configure, make_case, judged, {"s": ["a", "b"] * 20}, [True] * 40, bootstrap=0)[-1]
     assert scores.metrics["slices/differ"].value is None
