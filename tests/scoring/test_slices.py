@@ -125,6 +125,7 @@ def test_bins_lists_and_lengths(make_case):
     tags = slices_of("tags", cases)
     assert (tags.values, tags.members.sum(axis=0).tolist()) == (("a", "b"), [40, 20])
     assert slices_of("size", cases[:3]).values == ("0", "1", "2")
+    assert slices_of("size", [*cases, make_case("none"), tagged(make_case("empty"), size="")]).members[-2:].sum() == 0
     assert slices_of("anything", []).values == ()
 
 
