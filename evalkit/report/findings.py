@@ -33,12 +33,12 @@ from evalkit.report.diagnostics import (
     simulated,
     slice_findings,
 )
+from evalkit.report.panel_findings import panel_findings
 from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
 from evalkit.scoring.verdicts.pairs import WEIGHED
 from evalkit.types import Metric
 
-RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433
 FAR_OFF = 0.1  # of a confidence, on average
 CONSISTENT = (
     "pointwise",
@@ -370,15 +370,6 @@ def _turned(metrics: Metrics) -> Text:
     )
 
 
-def _panel(metrics: Metrics, _: str) -> Iterator[Finding]:
-    if (alpha := known(metrics, "panel/alpha")) is not None:
-        text = gettext(
-            "The judges of the panel agree with an alpha of {alpha}; firm conclusions need 0.8.", alpha=interval(alpha)
-        )
-        relied = alpha.low is not None and alpha.low >= RELIABLE_ALPHA
-        yield finding("panel/alpha", "good" if relied else "warn", text)
-
-
 def _label_sample(metrics: Metrics, _: str) -> Iterator[Finding]:
     """Yield how the labeled cases were chosen, if not at random with equal probabilities."""
     if (picked := known(metrics, "labels/picked")) is not None:
@@ -413,7 +404,7 @@ _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
     _conflicts,
     _scores,
     _calibration,
-    _panel,
+    panel_findings,
 )
-_CLASS_FINDERS = (_label_sample, benchmark_finding, _missing, bias_findings, _calibration, _panel)
+_CLASS_FINDERS = (_label_sample, benchmark_finding, _missing, bias_findings, _calibration, panel_findings)
 """The findings of a run whose judge chooses classes, after those on their agreement with labels."""

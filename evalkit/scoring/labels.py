@@ -45,6 +45,8 @@ LABELED: Final = frozenset(
         *(f"class/{name}" for name in ("tpr", "tnr", "balanced_accuracy", "macro_f1", "mcc", "youden_j")),
         "jnd/labels",
         "self/preference",
+        "panel/error_correlation",
+        "panel/effective_votes",
     }
 )
 """Other metrics that do."""

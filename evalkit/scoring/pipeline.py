@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.config import CHECKLIST, RunConfig
+from evalkit.core.scale import Scale
 from evalkit.decision import judges_of, metrics_of
 from evalkit.errors import ConfigError
 from evalkit.plugins import find_benchmark
@@ -16,16 +17,15 @@ from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.columns import VerdictColumns, all_pairs
 from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgments
 from evalkit.scoring.labels import given_weights, label_weights, labels_needed, weigh_labels
-from evalkit.scoring.metrics.agreement import panel_agreement
 from evalkit.scoring.metrics.biases import class_decision_statistics, item_decision_statistics
 from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.metrics.classes import (
     class_extras,
-    class_panel_agreement,
     class_statistics,
     split_class_rate,
 )
 from evalkit.scoring.metrics.corrections import RANDOM, class_corrections, mean_corrections
+from evalkit.scoring.metrics.panels import class_panel_statistics, panel_statistics
 from evalkit.scoring.metrics.rates import (
     FrontierPoint,
     cost_statistics,
@@ -256,7 +256,7 @@ def _score_units(
     more, details = extra_results(config, cases, verdicts, judgments, clusters)
     found = [
         *statistics(config, cases, verdicts, judgments),
-        *(panel_agreement(verdicts, judges) if judges else ()),
+        *(panel_statistics(Scale.of(config.rubric), verdicts, judges) if judges else ()),
         *more,
         *cost_statistics(judgments),
     ]
@@ -289,7 +289,7 @@ def _score_classes(
     judgments = use_expectations(config, judgments)
     verdicts, each = class_verdicts(config, cases, judgments, _panel(config, judgments))
     more, details = class_extras(config, verdicts, clusters, given_weights(cases))
-    votes = class_panel_agreement(verdicts, list(each.values())) if each else []
+    votes = class_panel_statistics(verdicts, list(each.values())) if each else []
     repeated = config.mode.samples > 1
     if repeated and not each:
         votes += class_sample_statistics(verdicts, judgments)

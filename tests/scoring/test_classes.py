@@ -14,7 +14,8 @@ from statsmodels.stats.inter_rater import aggregate_raters, cohens_kappa, fleiss
 
 from evalkit.config import RunConfig
 from evalkit.scoring.judgments import ABSTAINED, MISSING, ClassColumns
-from evalkit.scoring.metrics.classes import class_confusion, class_extras, class_panel_agreement, class_statistics
+from evalkit.scoring.metrics.classes import class_confusion, class_extras, class_statistics
+from evalkit.scoring.metrics.panels import class_panel_statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
@@ -271,7 +272,7 @@ def test_calibration_of_the_verdict_and_of_each_class():
 
 def test_a_panel_votes_on_classes():
     each = [columns_of(votes) for votes in ([0, 1, 2, 0], [0, 1, 1, ABSTAINED], [0, 2, 1, MISSING])]
-    alpha, unanimous = class_panel_agreement(columns_of([0, 1, 1, 0]), each)
+    alpha, unanimous, *_ = class_panel_statistics(columns_of([0, 1, 1, 0]), each)
     known = [np.where(one.verdicts < 0, np.nan, one.verdicts) for one in each]
     expected = krippendorff.alpha(reliability_data=known, level_of_measurement="nominal")
     assert alpha.observed() == pytest.approx(expected, abs=1e-9)

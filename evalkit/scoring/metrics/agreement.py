@@ -1,4 +1,4 @@
-"""Agreement of verdicts with labels, of the judges of a panel, and of two runs on the same pairs."""
+"""Agreement of verdicts with labels, and of two runs on the same pairs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ import numpy as np
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring.columns import CODES, NAMES, NONE, TIE, A, B, PassColumns, VerdictColumns
-from evalkit.scoring.metrics.rates import reason_rate
-from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints
+from evalkit.scoring.stats.arrays import Bounds, Codes, Floats
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, weighted_sum
 from evalkit.scoring.stats.bounded_intervals import mixed
 from evalkit.scoring.stats.confusion import (
     Confusion,
     Unread,
     ac1,
-    alpha_of_classes,
-    alpha_of_numbers,
     kappa,
     most_even,
     weighted_kappa,
@@ -31,7 +28,6 @@ from evalkit.types import Metric, Unit, Verdict
 CLASSES = (A, TIE, B)
 UNLABELED = "no pair has a label"
 UNREAD = "no labeled pair has a verdict"
-ALONE = "no unit was judged by two judges"
 
 
 def agreement_statistics(verdicts: VerdictColumns) -> list[Statistic]:
@@ -135,54 +131,6 @@ def confusion_table(verdicts: VerdictColumns) -> dict[str, Any]:
         "labels": {
             label: {name: int((winner == code).sum()) for name, code in columns} for label, winner in rows.items()
         }
-    }
-
-
-def panel_agreement(panel: VerdictColumns, each: Sequence[VerdictColumns]) -> list[Statistic]:
-    """Return `panel/alpha` of winners or scores, and for pairs `panel/unanimous` and `tie_rate/split`.
-
-    Args:
-        panel: the panel's verdicts.
-        each: the verdicts of each judge.
-    """
-    if panel.passes is None and panel.scores is not None:
-        scores = np.stack([verdicts.scores.raw for verdicts in each if verdicts.scores is not None])
-        known, unit = np.isfinite(scores), np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
-        return [alpha_of_numbers("panel/alpha", scores[known], unit[known], panel.scores.tally, **_votes(known))]
-    votes = np.stack([verdicts.winner for verdicts in each])
-    return [*vote_agreement(votes, CLASSES, votes != NONE, panel.tally, "pairs"), reason_rate(panel, "tie_rate/split")]
-
-
-def vote_agreement(
-    votes: Codes | Ints, classes: Sequence[int], known: Bools, tally: Tally, units: str
-) -> list[Statistic]:
-    """Return `panel/alpha` and `panel/unanimous`, how often all votes for a class agree if there are at least two.
-
-    Args:
-        votes: (judges, units) the votes.
-        classes: the codes of the classes; other votes are for none of them.
-        known: (judges, units) which votes could be read.
-        tally: the case of each unit.
-        units: the name of the units in notes.
-    """
-    counts = np.stack([(votes == code).sum(axis=0) for code in classes], axis=1).astype(np.float64)
-    size = counts.sum(axis=1)
-    several, same = size > 1, counts.max(axis=1) == size
-    note, why = f"of the {units} with at least two votes", "nothing to count" if several.any() else ALONE
-    return [
-        alpha_of_classes("panel/alpha", counts, tally, **_votes(known)),
-        tally.rate("panel/unanimous", same, several, ~several, note=note, why=why),
-    ]
-
-
-def _votes(known: Bools) -> dict[str, Any]:
-    """Return the attributes of alpha, given which votes (judges, units) could be read."""
-    several = known.sum(axis=0) > 1
-    return {
-        "n": int(known[:, several].sum()),
-        "missing": int((~known).sum()),
-        "note": None if known.all() else "missing votes are omitted and not bounded",
-        "why": "all votes are equal" if several.any() else ALONE,
     }
 
 

@@ -7,7 +7,7 @@ judges, is neither missing nor a class: rates are shares of the answers that nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -16,7 +16,6 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.scoring.judgments import ABSTAINED, MISSING, ClassColumns
-from evalkit.scoring.metrics.agreement import vote_agreement
 from evalkit.scoring.metrics.calibration import StatedConfidence, brier_statistic, ece_statistic
 from evalkit.scoring.metrics.corrections import class_corrections
 from evalkit.scoring.metrics.humans import class_annotator_results
@@ -294,14 +293,3 @@ def class_confusion(columns: ClassColumns) -> dict[str, Any]:
             label: {name: int((row == code).sum()) for name, code in verdicts.items()} for label, row in rows.items()
         }
     }
-
-
-def class_panel_agreement(panel: ClassColumns, each: Sequence[ClassColumns]) -> list[Statistic]:
-    """Return `panel/alpha` and `panel/unanimous` of a panel's votes; abstentions are no votes.
-
-    Args:
-        panel: the panel's verdicts.
-        each: the verdicts of each judge.
-    """
-    votes = np.stack([verdicts.verdicts for verdicts in each])
-    return vote_agreement(votes, range(len(panel.names)), votes != MISSING, panel.tally, "responses")

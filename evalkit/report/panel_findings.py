@@ -1,0 +1,71 @@
+"""Findings on panels: how the judges agree, and how many independent votes they amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evalkit.core.display import interval
+from evalkit.core.translation import gettext
+from evalkit.decision import judges_of
+from evalkit.report.counts import Finding, Metrics, finding, known
+from evalkit.scoring.metrics.panels import ALIKE, DISAGREEMENT, ERRORS, NO_LABEL, VOTES
+
+RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433
+
+
+def panel_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+    """Yield how the judges of a panel agree, and whether they err on the same units."""
+    if (alpha := known(metrics, "panel/alpha")) is not None:
+        text = gettext(
+            "The judges of the panel agree with an alpha of {alpha}; firm conclusions need 0.8.", alpha=interval(alpha)
+        )
+        relied = alpha.low is not None and alpha.low >= RELIABLE_ALPHA
+        yield finding("panel/alpha", "good" if relied else "warn", text)
+    yield from _effective_votes(metrics)
+
+
+def _effective_votes(metrics: Metrics) -> Iterator[Finding]:
+    errors, votes = known(metrics, ERRORS), known(metrics, VOTES)
+    if errors is None or votes is None or errors.low is None or votes.low is None:
+        yield from _without_errors(metrics)
+        return
+    judges = len(judges_of(metrics))
+    text = gettext(
+        "The judges are not shown to err on the same units (correlation of errors {errors}, {n:,} labels): {judges} "
+        "judges count as {votes} independent votes."
+    )
+    if errors.low > 0:
+        text = gettext(
+            "The judges err on the same units (correlation of errors {errors}, {n:,} labels): {judges} judges count as "
+            "{votes} independent votes."
+        )
+    elif votes.low < (1 + judges) / 2:
+        text = gettext(
+            "{n:,} labels are too few to show whether the judges err on the same units (correlation of errors "
+            "{errors}): {judges} judges count as {votes} independent votes."
+        )
+    text = text.fill(errors=interval(errors), n=errors.n, judges=judges, votes=interval(votes, 1))
+    yield finding(VOTES, "warn" if errors.low > 0 else "info", text)
+
+
+def _without_errors(metrics: Metrics) -> Iterator[Finding]:
+    """Yield that effective votes are unknown: no judge errs on some units only, or nothing has a label."""
+    votes, apart = metrics.get(VOTES), known(metrics, DISAGREEMENT)
+    if votes is not None and votes.note == ALIKE:
+        text = gettext(
+            "Whether the judges err on the same units is open: none is right on some of the {n:,} labels and wrong on "
+            "others.",
+            n=votes.n,
+        )
+        yield finding(VOTES, "info", text)
+    if votes is None or votes.note != NO_LABEL:
+        return
+    text = gettext("Without labels, it is unknown whether the judges err on the same units.")
+    if apart is not None:
+        text = gettext(
+            "{finding} Correlation of their disagreement with the other judges: {value}, which errors of the others "
+            "raise.",
+            finding=text,
+            value=interval(apart),
+        )
+    yield finding(VOTES, "info", text)

@@ -1,0 +1,227 @@
+"""Panels: how their judges agree, whether they err on the same units, and how many independent votes that leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from evalkit.core.scale import Scale
+from evalkit.scoring.columns import NONE, TIE, A, B, VerdictColumns
+from evalkit.scoring.judgments import MISSING, ClassColumns
+from evalkit.scoring.metrics.correlation import NO_SCALE
+from evalkit.scoring.metrics.rates import reason_rate
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally
+from evalkit.scoring.stats.bounded_intervals import PseudoCounts, mixed
+from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers
+
+ALONE: Final = "no unit was judged by two judges"
+NO_LABEL: Final = "no unit has a label: the judges' errors are unknown"
+UNREAD: Final = "no labeled unit was judged by two judges"
+ALIKE: Final = "no judge is right on some units and wrong on others"
+NO_OTHERS: Final = "no unit was judged by a third judge, from whom two judges could differ"
+NEVER: Final = "no two judges differ from the others on some units only"
+ERRORS: Final = "panel/error_correlation"
+VOTES: Final = "panel/effective_votes"
+DISAGREEMENT: Final = "panel/disagreement_correlation"
+
+
+@dataclass(frozen=True, slots=True)
+class PanelVotes:
+    """What each judge of a panel answered, and what would have been right.
+
+    Attributes:
+        values: (judges, units) codes of winners or classes, or scores; NaN without an answer.
+        truth: (units,) labels or grades on the same scale, NaN without one.
+        tally: the case of each unit.
+        numbers: whether the values are numbers and not codes.
+    """
+
+    values: Floats
+    truth: Floats
+    tally: Tally
+    numbers: bool
+
+    def off(self, reference: Floats) -> Floats:
+        """Return the difference of each vote from a reference (units,): of codes, whether they differ."""
+        difference = self.values - reference
+        return difference if self.numbers else np.where(np.isnan(difference), np.nan, difference != 0)
+
+    def of_others(self, judges: Ints) -> Floats:
+        """Return the vote of all other judges, (units,): the most frequent code or the mean; NaN without one."""
+        others = np.delete(self.values, judges, axis=0)
+        if self.numbers:
+            return divide(np.nansum(others, axis=0), np.isfinite(others).sum(axis=0, dtype=np.float64))
+        levels = np.unique(others[np.isfinite(others)])
+        counts = (others == levels[:, None, None]).sum(axis=1)
+        first = (counts == counts.max(axis=0, initial=0)) & (counts > 0)
+        return np.where(first.sum(axis=0) == 1, levels @ first if len(levels) else np.nan, np.nan)
+
+
+def panel_statistics(scale: Scale, panel: VerdictColumns, each: Sequence[VerdictColumns]) -> list[Statistic]:
+    """Return the agreement of the judges on winners or scores, and the correlation of their errors.
+
+    Args:
+        scale: the scale of the scores.
+        panel: the panel's verdicts.
+        each: the verdicts of each judge.
+    """
+    votes = np.stack([verdicts.winner for verdicts in each])
+    cast = np.where(votes == NONE, np.nan, votes)
+    truth = np.where(panel.labeled, panel.pairs.label, np.nan)
+    winners = PanelVotes(cast, truth, panel.tally, numbers=False)
+    if panel.passes is not None or panel.scores is None:
+        agreement = vote_agreement(votes, (A, TIE, B), votes != NONE, panel.tally, "pairs")
+        return [*agreement, reason_rate(panel, "tie_rate/split"), *shared_errors(winners)]
+    scores = np.stack([verdicts.scores.raw for verdicts in each if verdicts.scores is not None])
+    known, unit = np.isfinite(scores), np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
+    tally, grade = panel.scores.tally, panel.scores.grade
+    alpha = alpha_of_numbers("panel/alpha", scores[known], unit[known], tally, **_votes(known))
+    graded = grade[np.isfinite(grade)]
+    if not len(graded) and panel.labeled.any():
+        return [alpha, *shared_errors(winners)]
+    on_scale = not scale.real and bool(((scale.min <= graded) & (graded <= scale.max)).all())
+    why = NO_SCALE if scale.real else f"grades are not on the judge's scale, {scale.name()}"
+    truth = grade if on_scale else np.full(len(grade), np.nan)
+    return [alpha, *shared_errors(PanelVotes(scores, truth, tally, numbers=True), why if len(graded) else NO_LABEL)]
+
+
+def class_panel_statistics(panel: ClassColumns, each: Sequence[ClassColumns]) -> list[Statistic]:
+    """Return the agreement of the judges on classes, and the correlation of their errors; abstentions are no votes.
+
+    Args:
+        panel: the panel's verdicts.
+        each: the verdicts of each judge.
+    """
+    votes = np.stack([verdicts.verdicts for verdicts in each])
+    cast, truth = (np.where(codes >= 0, codes, np.nan) for codes in (votes, panel.labels))
+    agreement = vote_agreement(votes, range(len(panel.names)), votes != MISSING, panel.tally, "responses")
+    return [*agreement, *shared_errors(PanelVotes(cast, truth, panel.tally, numbers=False))]
+
+
+def vote_agreement(
+    votes: Codes | Ints, classes: Sequence[int], known: Bools, tally: Tally, units: str
+) -> list[Statistic]:
+    """Return `panel/alpha` and `panel/unanimous`, how often all votes for a class agree if there are at least two.
+
+    Args:
+        votes: (judges, units) the votes.
+        classes: the codes of the classes; other votes are for none of them.
+        known: (judges, units) which votes could be read.
+        tally: the case of each unit.
+        units: the name of the units in notes.
+    """
+    counts = np.stack([(votes == code).sum(axis=0) for code in classes], axis=1).astype(np.float64)
+    size = counts.sum(axis=1)
+    several, same = size > 1, counts.max(axis=1) == size
+    note, why = f"of the {units} with at least two votes", "nothing to count" if several.any() else ALONE
+    return [
+        alpha_of_classes("panel/alpha", counts, tally, **_votes(known)),
+        tally.rate("panel/unanimous", same, several, ~several, note=note, why=why),
+    ]
+
+
+def _votes(known: Bools) -> dict[str, Any]:
+    """Return the attributes of alpha, given which votes (judges, units) could be read."""
+    several = known.sum(axis=0) > 1
+    return {
+        "n": int(known[:, several].sum()),
+        "missing": int((~known).sum()),
+        "note": None if known.all() else "missing votes are omitted and not bounded",
+        "why": "all votes are equal" if several.any() else ALONE,
+    }
+
+
+def shared_errors(votes: PanelVotes, unlabeled: str = NO_LABEL) -> list[Statistic]:
+    """Return the correlation of the judges' errors, their number of effective votes, and of their disagreement.
+
+    The correlation is the mean covariance of two judges' errors over the mean variance of a judge's. With it, the mean
+    of n votes has the variance of that of n / (1 + (n - 1) correlation) independent votes (Kish 1965, Survey Sampling,
+    section 5.4, the design effect; Clemen and Winkler 1985, Oper. Res. 33, 427-442, on dependent experts). A negative
+    correlation counts as 0 there, so it is at most n.
+
+    Without labels there are no errors: `panel/disagreement_correlation` is that of how two judges differ from the vote
+    of the others, whose own errors raise it.
+
+    Args:
+        votes: the votes.
+        unlabeled: why there are no errors if no unit has a label.
+    """
+    judges, labeled = len(votes.values), np.isfinite(votes.truth)
+    pairs = np.stack(np.triu_indices(judges, 1), axis=1)
+    errors = votes.off(votes.truth)[pairs]
+    apart = np.reshape([votes.off(votes.of_others(pair))[pair] for pair in pairs], errors.shape)
+    why = ALONE if judges < 2 else UNREAD if labeled.any() else unlabeled
+    shared = _correlated(ERRORS, errors, labeled, votes, (why, ALIKE))
+    effective = partial(effective_votes, judges)
+    reach = mixed(effective, shared.table.sums, _unlike(errors, judges), float(shared.n))
+    others = _correlated(DISAGREEMENT, apart, np.ones(len(labeled), dtype=bool), votes, (NO_OTHERS, NEVER))
+    counted = replace(shared, name=VOTES, value=effective, reach=reach, limits=(1.0, float(judges)))
+    return [shared, counted, others]
+
+
+def _correlated(name: str, errors: Floats, possible: Bools, votes: PanelVotes, why: tuple[str, str]) -> Statistic:
+    """Return the correlation of two judges' errors, pooled over the pairs of judges.
+
+    Few errors make resamples too alike, so the interval of codes adds a unit in which one judge errs, and a half in
+    which all do and in which none does (see `PseudoCounts`; checked by simulation).
+
+    Args:
+        name: the metric's name.
+        errors: (pairs, 2, units) the errors of two judges, NaN if unknown.
+        possible: (units,) which units can have errors.
+        votes: the votes.
+        why: why there is no value, without units and without errors.
+    """
+    judges, known = len(votes.values), np.asarray(np.isfinite(errors).all(axis=1))
+    x, y = np.where(known[:, None], errors, 0.0).swapaxes(0, 1)
+    columns = np.stack(_sums(known, x, y), axis=1).reshape(-1, len(possible))
+    table = Table.of(votes.tally.columns(*columns) or np.zeros((votes.tally.cases, 0)))
+    n, rows = int(known.any(axis=0).sum()), _unlike(errors, judges)
+    missing = int((possible & ~known.all(axis=0)).sum()) if n else 0
+    units = np.tile([1.0 / max(1, len(errors)), 0.0, 0.0, 0.0, 0.0], len(errors))
+    pseudo = PseudoCounts(rows, np.array([*[1 / judges] * judges, 0.5, 0.5]), units)
+    return Statistic(
+        name,
+        table,
+        error_correlation,
+        n=n,
+        missing=missing,
+        note="missing votes are omitted and not bounded" if missing else None,
+        why=why[bool(n)],
+        reach=mixed(error_correlation, table.sums, rows, float(n)),
+        pseudo=None if votes.numbers else pseudo,
+    )
+
+
+def _sums(known: Bools | Floats, x: Floats, y: Floats) -> list[Floats]:
+    return [known.astype(np.float64), x, y, x * x + y * y, x * y]
+
+
+def _unlike(errors: Floats, judges: int) -> Floats:
+    """Return what a unit adds to the columns if only one of the judges errs, if all do, and if none does."""
+    largest = float(np.nanmax(np.abs(errors), initial=0.0)) or 1.0
+    wrong: Floats = largest * np.concatenate([np.eye(judges), np.ones((1, judges)), np.zeros((1, judges))])
+    x, y = (wrong[:, side] for side in np.triu_indices(judges, 1))
+    return np.asarray(np.stack(_sums(np.ones(x.shape), x, y), axis=2).reshape(len(x), 5 * x.shape[1]))
+
+
+def error_correlation(totals: Floats) -> Floats:
+    """Return the mean covariance over the mean variance of totals (rows, 5 for each pair of judges); NaN without one.
+
+    They are the number of units and the sums of x, y, x² + y² and xy of the errors x and y of two judges.
+    """
+    n, x, y, squares, products = np.moveaxis(totals.reshape(len(totals), totals.shape[1] // 5, 5), 2, 0)
+    covariance = divide(n * products - x * y, n * n)
+    variance = divide(n * squares - x * x - y * y, 2 * n * n)
+    total = np.nansum(variance, axis=1)
+    return divide(np.nansum(covariance, axis=1), np.where(total > 1e-12, total, 0.0))
+
+
+def effective_votes(judges: int, totals: Floats) -> Floats:
+    """Return the number of independent votes that as many `judges` amount to, from the totals of their errors."""
+    return judges / (1 + (judges - 1) * np.clip(error_correlation(totals), 0.0, 1.0))
