@@ -123,7 +123,8 @@ def test_the_error_of_a_score_is_its_difference_from_the_grade():
 
 def test_scores_without_grades_err_in_the_pairs_that_they_imply():
     judges = [{"name": f"j{k}", "model": "m"} for k in range(2)]
-    config = RunConfig(judge={"judges": judges}, mode={"name": "pointwise"}, criteria=[{"name": "quality"}])
+    sections = {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}, "criteria": [{"name": "quality"}]}
+    config = RunConfig(judge={"judges": judges}, scoring={"bootstrap": 0}, **sections)
     g = np.random.default_rng(5)
     labels, cases, judgments = labels_of(40), [], []
     wrong = g.random((2, 40)) < 0.4
