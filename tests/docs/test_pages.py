@@ -118,12 +118,10 @@ def test_every_kind_of_block_is_known() -> None:
     kinds = {kind for blocks in PAGES.values() for kind, *_ in blocks}
     # `py` and `ts` need another framework or a running server; tests/adapters runs the same.
     assert kinds <= {"bash", "python", "py", "ts", "yaml", "toml", "json", "csv", "text", "console"}
-    # A console block is shown and not run: it installs, opens a page, calls a provider, or needs more.
+    # A console block is shown and not run: it installs, opens a page, calls a provider, or needs another model or data.
     console = [text for blocks in PAGES.values() for kind, _, text in blocks if kind == "console"]
-    assert all(
-        re.search(r"pip install|evalkit ui|--page|curl https|batch read|parallel |=batch|postgresql://", text)
-        for text in console
-    )
+    marks = r"pip install|evalkit ui|--page|curl https|batch read|parallel |=batch|postgresql://|dataset=mine"
+    assert all(re.search(marks, text) for text in console)
 
 
 def test_the_two_commands_are_the_ones_that_ci_runs() -> None:

