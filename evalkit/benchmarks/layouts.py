@@ -25,7 +25,7 @@ from evalkit.benchmarks.records import (
     missing_record,
     parse_winner,
 )
-from evalkit.datasets.field_mapping import column_value
+from evalkit.datasets.field_mapping import MESSAGES, column_value
 from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.datasets.text import ABSENT, as_messages, is_more_than_text
@@ -44,8 +44,6 @@ CELLS: Final[Mapping[Unit, tuple[str, ...]]] = {
     "class": (*_ALL, "response", "model", "class"),
 }
 """The cells of each unit that is judged: a pair, the score of one response, or its class."""
-MESSAGES: Final = "messages"
-"""The metadata of conversations and of answers with tool calls or more than text: messages, by response if several."""
 _NAMED: Final = 5
 _LEVELS: Final = {0.0, 0.5, 1.0}
 _QUALITY: Final = "quality"

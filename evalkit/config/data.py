@@ -180,6 +180,24 @@ class DatasetConfig(PluginSection):
     """
     nulls: Literal["refuse", "empty", "leave_out"] = "refuse"
     """What to do with a row whose prompt or response is null: refuse it, read it as empty text, or omit it."""
+    unit: Literal["conversation", "turn", "step"] = "conversation"
+    """What a verdict is about: a `conversation`, each `turn` (an agent's reply to a message of a user, with its calls),
+    or each `step` (one message of an agent, with the results of its calls).
+    """
+    after: bool = False
+    """With `unit` turn or step: show the judge also what follows the judged turn or step."""
+
+    @model_validator(mode="after")
+    def _after_a_unit(self) -> Self:
+        if self.after and self.unit == "conversation":
+            raise ValueError("after needs parts of a conversation: set dataset.unit=turn or dataset.unit=step")
+        return self
+
+    @property
+    def has_turns(self) -> bool:
+        """Whether cases are made of the turns of conversations."""
+        mapped = any(name.partition("_")[0] == "messages" for name in self.fields)
+        return self.format != "cases" and (self.unit != "conversation" or mapped)
 
     @property
     def hub_split(self) -> str | None:

@@ -517,8 +517,8 @@ class ScoringConfig(Section):
     margin: Fraction = 0.05
     """How much lower the accuracy or correlation of a cheaper job of a sweep may be while it is still recommended."""
     cluster: str | None = None
-    """Column whose equal values form a cluster, the unit of resampling; by default the prompt, if several cases share
-    one. `id` makes each case its own cluster.
+    """Column whose equal values form a cluster, the unit of resampling; by default the conversation of turns or steps,
+    or the prompt, if several cases share one. `id` makes each case its own cluster.
     """
     slices: list[Name] = []
     """Columns by which the main metrics are repeated, such as `language`: each value is a slice, and quarters of the

@@ -137,9 +137,14 @@ FIELDS: Final = (
     "label",
     "labels",
     "checklist",
+    "messages",
+    "messages_a",
+    "messages_b",
 )
 _PAIR: Final = ("id", "prompt", "response_a", "response_b", "model_a", "model_b", "label")
 CHECKLIST: Final = "checklist"
+MESSAGES: Final = "messages"
+"""The column of a conversation, or of several, one for each response; in the metadata unless it is a field."""
 _SHAPES: Final = ("responses", "response_a", "response")
 _ENDS: Final = {
     "response_a": (("response_a", "model_a"), ("response_b", "model_b")),

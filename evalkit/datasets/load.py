@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from glob import has_magic
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from evalkit.datasets.named import recognize_benchmark
 from evalkit.datasets.sampling import Choice, Division
 from evalkit.datasets.sources import Fetch, Logs, open_source
 from evalkit.datasets.text import Tally
+from evalkit.datasets.turns import Conversations
 from evalkit.errors import DatasetError
 from evalkit.plugins import find_benchmark
 from evalkit.types import Case, ChecklistItem
@@ -142,6 +145,7 @@ Describe = Callable[[Path], str | None]
 
 
 CUT_TO_FIT = "cases shortened to fit judge.context, keeping the beginning and the end of texts"
+CUT_RESULTS = "cases shortened to fit judge.context, the longest results of tools first, then other texts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +213,15 @@ class CaseStream:
         self._files, self._tally, self._describe = source.files, Tally(), describe
         self._left_out, self._given = source.left_out, source.notes
         self._joins = build_joins(config.join, base, self._tally)
-        self._reader = CaseReader(config, mode, self._joins, self._tally, items, classes)
+        self._turns = Conversations(config, mode, self._joins, self._tally) if config.has_turns else None
+        if self._turns is None:
+            self._reader = CaseReader(config, mode, self._joins, self._tally, items, classes)
+        else:
+            read = config.model_copy(update={"fields": {}, "max_chars": None})
+            self._reader = CaseReader(read, mode, (), self._tally, items, classes)
         self._decode = decode if config.format == RECORDED else None
         self._choice, self._fit = Choice(config, self._division()), fit
+        self._sizes = array("q")
         self._ids = Ids()
         self._labeled = self.rows = 0
 
@@ -228,36 +238,47 @@ class CaseStream:
 
     def _each(self) -> Iterator[Case]:
         any_row, add = False, self._ids.add
-        read = self._reader.read if self._decode is None else self._recorded
         for number, place, row in self._choice.choose(self._all):
-            any_row = True
-            case = read(row, number, place)
-            if case is None:
-                continue
-            add(case.id, place)
-            if self._fit is not None and (shorter := self._fit(case)) is not case:
-                self._tally.add(CUT_TO_FIT, place)
-                case = shorter
-            self.rows += 1
-            if has_label(case):
-                self._labeled += 1
-            yield case
+            any_row, before = True, self.rows
+            for case in self._cases(row, number, place):
+                add(case.id, place)
+                if self._fit is not None and (shorter := self._fit(case)) is not case:
+                    self._tally.add(CUT_TO_FIT if self._turns is None else CUT_RESULTS, place)
+                    case = shorter
+                self.rows += 1
+                if has_label(case):
+                    self._labeled += 1
+                yield case
+            if self._config.shuffle_seed is not None:
+                self._sizes.append(self.rows - before)
         if not self.rows:
             what = "every row was dropped" if any_row else "the file has no rows"
             raise DatasetError(what, where=self.source, remedy="use a file with at least one case")
         self._finish()
 
-    def _recorded(self, row: Row, number: int, place: str) -> Case:  # noqa: ARG002 - as CaseReader.read
-        assert self._decode is not None
+    def _cases(self, row: Row, number: int, place: str) -> Iterator[Case]:
+        """Yield the cases of a row: no case if it is dropped, several if it is a conversation that is divided."""
+        if self._decode is not None:
+            yield self._recorded(self._decode, row, place)
+            return
+        for part in [row] if self._turns is None else self._turns.rows(row, number, place):
+            if (case := self._reader.read(part, number, place)) is not None:
+                yield case
+
+    def _recorded(self, decode: Decode, row: Row, place: str) -> Case:
         try:
-            return self._decode(row)
+            return decode(row)
         except ValueError as bad:
             raise DatasetError(str(bad), where=place, remedy="restore the file of the run") from None
 
     @property
     def order(self) -> Sequence[int] | None:
         """The shuffled order, as indices of the yielded cases; `None` if they are not shuffled."""
-        return self._choice.order if self.rows else None
+        order = self._choice.order if self.rows else None
+        if order is None or len(self._sizes) == self.rows:
+            return order
+        starts = [0, *accumulate(self._sizes)]
+        return array("q", (case for row in order for case in range(starts[row], starts[row + 1])))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -271,7 +292,10 @@ class CaseStream:
 
     def _division(self) -> Division | None:
         rule = self._config.division
-        return None if rule is None else Division(rule, Columns(self._config.fields, frozenset(self._config.join)))
+        if rule is None:
+            return None
+        fields = self._config.fields if self._turns is None else {"prompt": self._turns.columns.column("response")}
+        return Division(rule, Columns(fields, frozenset(self._config.join)))
 
     def _all(self) -> Iterator[tuple[str, Row]]:
         rows = iter(self._rows())
@@ -289,15 +313,23 @@ class CaseStream:
         return bad if hint is None else DatasetError(bad.what, where=bad.where, remedy=hint)
 
     def _finish(self) -> None:
-        self._reader.columns.check_seen(self.source)
+        (self._reader if self._turns is None else self._turns).columns.check_seen(self.source)
         if self._config.limit is None:
             for join in self._joins:
                 join.count_rest()
-        if suspects := self._ids.suspects():
-            id_of, choose = CaseReader(self._config, self._mode).id_of, Choice(self._config, self._division()).choose
-            ids = ((id_of(row, number, place), place) for number, place, row in choose(self._all))
-            if error := find_duplicate_id(ids, suspects):
-                raise error
+        suspects = self._ids.suspects()
+        if suspects and (error := find_duplicate_id(self._all_ids(), suspects)):
+            raise error
+
+    def _all_ids(self) -> Iterator[tuple[str, str]]:
+        """Yield the id of each case with its location, without counting notes again."""
+        id_of = CaseReader(self._config, self._mode).id_of
+        turns = None if self._turns is None else Conversations(self._config, self._mode, (), Tally())
+        for number, place, row in Choice(self._config, self._division()).choose(self._all):
+            if turns is None:
+                yield id_of(row, number, place), place
+            else:
+                yield from ((part["id"], place) for part in turns.rows(row, number, place))
 
 
 def load_cases(

@@ -58,7 +58,14 @@ def is_more_than_text(messages: Any) -> bool:
 
 
 def _is_text(part: Any) -> bool:
-    return isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str))
+    return _text_of(part) is not None
+
+
+def _text_of(part: Any) -> str | None:
+    if not isinstance(part, dict):
+        return part if isinstance(part, str) else None
+    text = part.get("content") if part.get("type") == "text" and "text" not in part else part.get("text")
+    return text if isinstance(text, str) else None
 
 
 def _function(call: Any) -> Any:
@@ -71,13 +78,14 @@ def conversation_text(messages: list[dict[str, Any]]) -> str:
     ShareGPT's `human` and `gpt` become `user` and `assistant`. A line that looks like a heading is indented by a space,
     so that no message can imitate one.
     """
-    messages = [_openai(one) for one in messages]
+    messages = [openai_message(one) for one in messages]
     if len(messages) == 1:
         return _content(messages[0])
     return "\n\n".join(f"[{_role(one)}]\n{_HEADING.sub(' ', _content(one))}" for one in messages)
 
 
-def _openai(message: dict[str, Any]) -> dict[str, Any]:
+def openai_message(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message of ShareGPT as one of OpenAI; any other is unchanged."""
     if isinstance(message.get("role"), str):
         return message
     who = str(message["from"])
@@ -93,15 +101,16 @@ def _content(message: dict[str, Any]) -> str:
     content = message.get("content")
     parts = [content] if isinstance(content, str) and content else []
     if isinstance(content, list):
-        parts = [_part(one) for one in content]
+        parts = [part_text(one) for one in content]
     calls = message.get("tool_calls")
     parts += [_call(one) for one in calls] if isinstance(calls, list) else []
     return "\n".join(parts)
 
 
-def _part(part: Any) -> str:
-    if _is_text(part):
-        return str(part["text"]) if isinstance(part, dict) else str(part)
+def part_text(part: Any) -> str:
+    """Return the text of a part of a message's content, or a note that it is not a text."""
+    if (text := _text_of(part)) is not None:
+        return text
     kind = part.get("type") if isinstance(part, dict) else None
     return f"({kind or 'something'} that is not a text)"
 

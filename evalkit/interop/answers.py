@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import peek
-from evalkit.benchmarks.layouts import MESSAGES
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.datasets import Source
 from evalkit.datasets.compression import bare_name, inner_suffix
-from evalkit.datasets.field_mapping import FIELDS
+from evalkit.datasets.field_mapping import FIELDS, MESSAGES
 from evalkit.datasets.formats import Row
 from evalkit.errors import DatasetError
 from evalkit.interop.import_file import CLASSES, DIFFERENT, GRADES, TEXTS, is_format, read_format, to_cases, tools

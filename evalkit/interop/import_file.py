@@ -20,10 +20,11 @@ from typing import Any
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, peek
-from evalkit.benchmarks.layouts import MESSAGES, more_than_text
+from evalkit.benchmarks.layouts import more_than_text
 from evalkit.benchmarks.records import TIE, Answer, ImportedJudgments, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.core.annotations import FIRST, chosen
 from evalkit.core.scale import fold_class
+from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import reader_for
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean

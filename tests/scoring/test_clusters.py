@@ -221,3 +221,16 @@ def test_quantiles_of_students_t_are_scipys():
     for degrees in (*range(1, 40), 99, 100, 999, 1000, 1001, 5000, 10**6):
         for p in (0.0005, 0.005, 0.025, 0.05, 0.1):
             assert student_quantile(p, degrees) == pytest.approx(float(stdtrit(degrees, p)), rel=1e-12)
+
+
+def test_turns_of_a_conversation_are_one_cluster_unless_another_is_named(configure):
+    def turn(name: str, number: int) -> Case:
+        metadata = {"conversation": name, "turn": number, "turns": 2, "position": number / 2, "user": number}
+        return Case(f"{name} #{number}", f"{name} {number}", (Response("text"),), metadata=metadata)
+
+    cases = [turn(name, number) for name in "abc" for number in (1, 2)]
+    found = Clusters.of(configure(), cases)
+    assert (found.by, found.count, list(found.number)) == ("conversation", 3, [0, 0, 1, 1, 2, 2])
+    assert Clusters.of(configure(scoring={"cluster": "user"}), cases).count == 2
+    columns = [replace(case, metadata={"conversation": "a", "turn": 1}) for case in cases]
+    assert Clusters.of(configure(), columns).count == 6

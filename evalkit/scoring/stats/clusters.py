@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from evalkit.config import RunConfig
 from evalkit.core.hashing import digest
+from evalkit.core.turns import CONVERSATION, UNIT_KEYS
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.plugins import find_benchmark
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
@@ -55,8 +56,9 @@ class Clusters:
     def of(cls, config: RunConfig, cases: Sequence[Case], column: str | None = None) -> Clusters:
         """Return the clusters of cases defined by `column`, or else by `scoring.cluster`.
 
-        By default, cases with the same prompt and context form a cluster, or in a benchmark those with the same
-        question. Each case is its own cluster if all cases have the same prompt or the prompt is empty.
+        By default, the turns or steps of a conversation form a cluster, and else cases with the same prompt and
+        context, or in a benchmark those with the same question. Each case is its own cluster if all cases have the
+        same prompt or the prompt is empty.
 
         Args:
             config: the run's config.
@@ -68,6 +70,8 @@ class Clusters:
         """
         named = column or config.scoring.cluster
         default = None if config.dataset.benchmark is None else find_benchmark(config.dataset.benchmark).cluster
+        if named is None and len(cases) and cases[0].metadata.keys() >= {*UNIT_KEYS}:
+            named = CONVERSATION
         if named is None and default is not None and any(default in case.metadata for case in cases):
             named = default
         if named == ID or not len(cases):

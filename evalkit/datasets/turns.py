@@ -1,0 +1,395 @@
+"""Read conversations from messages, and divide them into the turns or steps that verdicts are about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from evalkit.config import CHECKLIST, SCORED_MODES, DatasetConfig
+from evalkit.core.tokens import truncate
+from evalkit.core.turns import (
+    CONVERSATION,
+    POSITION,
+    TURN,
+    TURNS,
+    UNIT_KEYS,
+    Part,
+    Unit,
+    arguments_text,
+    protected,
+    render,
+    speaker,
+)
+from evalkit.datasets.field_mapping import MESSAGES, Columns, RowFault, plain_row
+from evalkit.datasets.formats import Row
+from evalkit.datasets.joins import Join
+from evalkit.datasets.text import ABSENT, CUT, Tally, as_messages, is_message, openai_message, part_text
+from evalkit.errors import ConfigError, DatasetError
+
+_INPUT: Final = frozenset({"user", "system", "developer"})
+"""The roles whose messages are not judged: they begin a turn."""
+_RESULT: Final = frozenset({"tool", "function", "observation", "ipython"})
+_CALLS: Final = frozenset({"tool_use", "tool_call", "function_call"})
+_RESULTS: Final = frozenset({"tool_result", "tool_call_response", "function_call_output"})
+_THOUGHTS: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
+_RESPONSES: Final = {MESSAGES: "response", f"{MESSAGES}_a": "response_a", f"{MESSAGES}_b": "response_b"}
+_REPLACED: Final = ("prompt", "response", "response_a", "response_b", "responses")
+LARGEST: Final = 1_000_000_000
+"""The most characters that the units of one conversation may have with their contexts."""
+OUTCOME, SPAN = "outcome", "span_id"
+ONE_TURN = "conversations without messages, made of the prompt and the response"
+WHOLE = "annotators' labels of whole conversations, not used for their {}s"
+UNPAIRED = "{}s that not every conversation of the case has, omitted"
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """The parts of one message, the label of its turn or step, and the span of a trace that it is from."""
+
+    parts: Sequence[Part]
+    label: Any = None
+    span: Any = None
+
+    @property
+    def is_input(self) -> bool:
+        return all(part.kind == "said" and part.name.partition(" ")[0] in _INPUT for part in self.parts)
+
+    @property
+    def acts(self) -> bool:
+        """Whether an agent says or calls something in it."""
+        return not self.is_input and any(part.kind != "result" for part in self.parts)
+
+
+def read_messages(messages: Sequence[Mapping[str, Any]]) -> list[_Message]:
+    """Return messages of OpenAI, Anthropic, ShareGPT, Inspect or OpenTelemetry; reasoning is omitted."""
+    tools: dict[str, str] = {}
+    return [_message(openai_message(dict(one)), tools) for one in messages]
+
+
+def _message(message: Mapping[str, Any], tools: dict[str, str]) -> _Message:
+    role, content = str(message["role"]), message.get("content", message.get("parts"))
+    listed = content if isinstance(content, list) else [] if content is None else [content]
+    calls = [*(message.get("tool_calls") or ()), *filter(None, [message.get("function_call")])]
+    if role.lower() in _RESULT and not any(_type(one) in _RESULTS for one in listed):
+        who = message.get("name") or message.get("function") or tools.get(str(message.get("tool_call_id"))) or role
+        error = message.get("error")
+        texts = [part_text(one) for one in listed] + ([f"error: {arguments_text(error)}"] if error else [])
+        parts = [Part(1, "result", str(who), "\n".join(texts))]
+    elif role.lower() == "function_call":
+        parts = [_call(_parsed(content), tools)]
+    else:
+        parts = [*_said(speaker(role, message.get("name")), listed, tools), *(_call(one, tools) for one in calls)]
+    return _Message(parts or [Part(1, "said", speaker(role), "")], message.get("label"), message.get(SPAN))
+
+
+def _type(part: Any) -> Any:
+    return part.get("type") if isinstance(part, Mapping) else None
+
+
+def _said(who: str, content: Sequence[Any], tools: dict[str, str]) -> Iterator[Part]:
+    """Yield the parts of a message's content: consecutive texts as one, calls and results each as its own."""
+    texts: list[str] = []
+    for one in content:
+        kind = _type(one)
+        if kind in _THOUGHTS:
+            continue
+        if kind not in _CALLS | _RESULTS:
+            texts += filter(None, [part_text(one)])
+            continue
+        if texts:
+            yield Part(1, "said", who, "\n".join(texts))
+            texts = []
+        yield _call(one, tools) if kind in _CALLS else _result(one, tools)
+    if texts:
+        yield Part(1, "said", who, "\n".join(texts))
+
+
+def _call(call: Any, tools: dict[str, str]) -> Part:
+    """Return a call: of OpenAI (`function` is an object), Inspect (it is a name), Anthropic or OpenTelemetry."""
+    if not isinstance(call, Mapping):
+        return Part(1, "call", "", arguments_text(call))
+    function = call.get("function")
+    body = function if isinstance(function, Mapping) else call
+    name = str(body.get("name") or function or "")
+    tools[str(call.get("id") or call.get("call_id"))] = name
+    return Part(1, "call", name, arguments_text(body.get("arguments", body.get("input"))))
+
+
+def _result(part: Mapping[str, Any], tools: Mapping[str, str]) -> Part:
+    id_ = part.get("tool_use_id") or part.get("id") or part.get("call_id")
+    known = (part[key] for key in ("content", "response", "result", "output") if key in part)
+    content = next(known, "")
+    text = "\n".join(map(part_text, content)) if isinstance(content, list) else arguments_text(content)
+    return Part(1, "result", str(part.get("name") or tools.get(str(id_)) or "tool"), text)
+
+
+def _parsed(value: Any) -> Any:
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+
+
+def _numbered(messages: Sequence[_Message], unit: Unit) -> tuple[list[_Message], int]:
+    """Return messages whose parts have the number of their turn or step, and the count of those with an agent's part.
+
+    A message of a user or the system begins a turn after an agent's reply. A step also begins with each message in
+    which an agent says or calls something.
+    """
+    number, replied, numbered = 1, False, []
+    for one in messages:
+        if replied and (one.is_input or (unit == "step" and one.acts)):
+            number, replied = number + 1, False
+        replied = replied or not one.is_input
+        numbered.append(replace(one, parts=[replace(part, turn=number) for part in one.parts]))
+    return numbered, number if replied else number - 1
+
+
+class _Conversation:
+    """One conversation, with each part rendered once; `units` is the number of its turns or steps."""
+
+    def __init__(self, messages: Sequence[_Message], config: DatasetConfig) -> None:
+        self.unit: Unit = "step" if config.unit == "step" else "turn"
+        self._messages, self.units = _numbered(messages, self.unit)
+        self._whole = config.unit == "conversation"
+        inputs = [(part, one.is_input) for one in self._messages for part in one.parts]
+        self._shown = [render([part], self.unit) for part, _ in inputs]
+        self._judged = [render([replace(part, judged=True)], self.unit) for part, _ in inputs]
+        self._spans: dict[int, tuple[int, int]] = {}
+        for at, (part, is_input) in enumerate(inputs):
+            if not is_input:
+                number = 1 if self._whole else part.turn
+                self._spans[number] = self._spans.get(number, (at, at))[0], at + 1
+        if self._whole and self._spans:
+            self._spans[1] = self._spans[1][0], len(inputs)
+
+    def before(self, number: int) -> list[str]:
+        """Return the parts before a unit."""
+        return self._shown[: self._spans[number][0]]
+
+    def own(self, number: int) -> list[str]:
+        """Return the parts of a unit, marked as judged unless the whole conversation is."""
+        start, end = self._spans[number]
+        return (self._shown if self._whole else self._judged)[start:end]
+
+    def after(self, number: int) -> list[str]:
+        """Return the parts after a unit."""
+        return self._shown[self._spans[number][1] :]
+
+    def of_messages(self, number: int, key: str) -> Any:
+        """Return the label or the span of a unit: the last of its messages that has one."""
+        own = (one for one in reversed(self._messages) if not one.is_input and one.parts[0].turn == number)
+        return next((value for one in own if (value := getattr(one, key)) is not None), None)
+
+    def size(self, *, after: bool) -> int:
+        """Return the characters of all units with their contexts."""
+        lengths, total = [len(part) for part in self._shown], 0
+        if after:
+            return sum(lengths) * self.units
+        ends = {end for _, end in self._spans.values()}
+        done = 0
+        for at, length in enumerate(lengths, 1):
+            done += length
+            total += done if at in ends else 0
+        return total
+
+
+class Conversations:
+    """Divide rows with messages into rows whose columns are evalkit's fields, one for each turn, step or conversation.
+
+    The prompt is the conversation up to what is judged, and the response is what is judged. Of several conversations,
+    the prompt is what they have in common before it, and each response begins where they part. With `dataset.after`,
+    what follows is at the end of the context, or of each response if there are several.
+
+    Args:
+        config: The dataset settings.
+        mode: The mode of the run; in one that judges single responses, each conversation is divided on its own.
+        joins: The joins; only those that add columns apply.
+        tally: The counter for notes.
+
+    Raises:
+        ConfigError: If fields or joins are set that messages replace.
+    """
+
+    def __init__(self, config: DatasetConfig, mode: str, joins: Sequence[Join], tally: Tally) -> None:
+        self._config, self._tally, self._joins, self._apart = config, tally, joins, mode in SCORED_MODES
+        if unused := next((name for name in _REPLACED if name in config.fields), None):
+            remedy = f"remove it, or map it to context; {MESSAGES} are both the prompt and the response"
+            raise ConfigError("is not used with messages", where=f"dataset.fields.{unused}", remedy=remedy)
+        if added := next((join.name for join in joins if join.adds != "columns"), None):
+            remedy = "set add=columns, or write the labels into the rows"
+            raise ConfigError(
+                "adds to single responses, not to conversations", where=f"dataset.join.{added}", remedy=remedy
+            )
+        fields = {_RESPONSES.get(name, name): column for name, column in config.fields.items()}
+        if not _RESPONSES.keys() & config.fields.keys():
+            fields["response"] = MESSAGES
+        self.columns = Columns(fields, frozenset(config.join), checklists=mode == CHECKLIST)
+
+    def rows(self, row: Row, number: int, place: str) -> Iterator[Row]:
+        """Yield the rows of a row.
+
+        Raises:
+            DatasetError: If it has no conversation, one that cannot be divided, or a column with the name of a value
+                that is added.
+        """
+        try:
+            row = plain_row(row)
+            layout = self.columns.layout(row)
+            values = {name: get(row) for name, get in layout.get.items()}
+        except RowFault as fault:
+            raise fault.at(place) from None
+        for join in self._joins:
+            join.count(row, place)
+        added = () if self._config.unit == "conversation" else UNIT_KEYS
+        metadata = {column: row[column] for column in layout.metadata if column not in _REPLACED}
+        if taken := next((name for name in added if name in metadata), None):
+            what = f"has a column '{taken}', which dataset.unit={self._config.unit} adds"
+            raise DatasetError(what, where=place, remedy="rename the column")
+        entries, conversations = self._read(row, values, [end for end, _ in layout.ends], place)
+        for entry, (_, model) in zip(entries, layout.ends, strict=False):
+            if values[model] is not ABSENT:
+                entry.setdefault("model", values[model])
+        kept = {name: values[name] for name in ("context", "reference", "checklist") if values[name] is not ABSENT}
+        id_ = values["id"] if values["id"] not in (ABSENT, None, "") else number
+        base = {**metadata, **kept, "label": values["label"], "labels": values["labels"]}
+        if self._config.unit == "conversation":
+            yield self._row({**base, "id": id_}, conversations, entries, 1)
+        elif self._apart and len(conversations) > 1:
+            for at, pair in enumerate(zip(conversations, entries, strict=True), 1):
+                yield from self._units(base, f"{id_} ({at})", [pair[0]], [pair[1]], place)
+        else:
+            yield from self._units(base, str(id_), conversations, entries, place)
+
+    def _read(
+        self, row: Row, values: Mapping[str, Any], ends: Sequence[str], place: str
+    ) -> tuple[list[dict[str, Any]], list[_Conversation]]:
+        """Return the entries of the responses and their conversations."""
+        given = [_parsed(values[end]) for end in ends]
+        if len(given) == 1 and isinstance(given[0], list) and any(isinstance(one, list) for one in given[0]):
+            given = given[0]
+        listed = row.get("responses")
+        if isinstance(listed, list) and len(listed) >= len(given) == 1 and given[0] in (None, ABSENT):
+            given = given * len(listed)
+        entries = [dict(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        entries = entries if len(entries) == len(given) else [{} for _ in given]
+        texts = [row.get(end) for end in ends] if len(ends) == len(given) else [None] * len(given)
+        conversations = []
+        for one, entry, text in zip(given, entries, texts, strict=True):
+            answer = entry.get("text", text)
+            if (
+                one in (None, ABSENT)
+                and isinstance(answer, str)
+                and isinstance(prompt := row.get("prompt"), str | list)
+            ):
+                self._tally.add(ONE_TURN, place)
+                one = [*as_messages("user", prompt), *as_messages("assistant", answer)]
+            conversations.append(self._conversation(one, row, place))
+        return entries, conversations
+
+    def _conversation(self, value: Any, row: Row, place: str) -> _Conversation:
+        name = next((name for name, field in _RESPONSES.items() if self.columns.is_mapped(field)), MESSAGES)
+        if value is ABSENT:
+            column = self.columns.column(_RESPONSES[name])
+            known = next((one for one in row if _is_conversation(_parsed(row[one]))), None)
+            remedy = f"set dataset.fields.{MESSAGES} to {'the column of messages' if known is None else known}"
+            raise DatasetError(f"no column '{column}' for {MESSAGES}", where=place, remedy=remedy)
+        if not _is_conversation(value):
+            what = f"{name} is not a list of messages with role and content, or from and value"
+            raise DatasetError(what, where=place, remedy=f"name their column in dataset.fields.{MESSAGES}")
+        read = [replace(one, parts=[self._cut(part, place) for part in one.parts]) for one in read_messages(value)]
+        found = _Conversation(read, self._config)
+        if not found.units:
+            what = "the conversation has no message of an assistant or a tool"
+            raise DatasetError(what, where=place, remedy="remove it, or fix the roles of its messages")
+        after = self._config.after
+        if self._config.unit != "conversation" and (size := found.size(after=after)) > LARGEST:
+            what = f"its {found.units:,} {found.unit}s with their contexts have {size:,} characters, over {LARGEST:,}"
+            raise DatasetError(what, where=place, remedy="set dataset.max_chars, or dataset.unit=conversation")
+        return found
+
+    def _cut(self, part: Part, place: str) -> Part:
+        most = self._config.max_chars
+        if most is None or len(part.text) <= most:
+            return part
+        self._tally.add(CUT.format("parts of conversations", most), place)
+        return replace(part, text=truncate(part.text, most))
+
+    def _units(
+        self,
+        base: Row,
+        id_: str,
+        conversations: Sequence[_Conversation],
+        entries: Sequence[Mapping[str, Any]],
+        place: str,
+    ) -> Iterator[Row]:
+        unit, shared = conversations[0].unit, min(one.units for one in conversations)
+        most = max(one.units for one in conversations)
+        for _ in range(most - shared):
+            self._tally.add(UNPAIRED.format(unit), place)
+        label, people = _parsed(base["label"]), _parsed(base["labels"])
+        people = people if isinstance(people, dict) else {}
+        if isinstance(label, list) and len(label) != shared:
+            what = f"{len(label)} labels for {shared} {unit}s"
+            raise DatasetError(what, where=place, remedy=f"write one label for each {unit}, or one that is not a list")
+        known = [label] if not isinstance(label, list) else []
+        known += [entry.get(key) for entry in entries for key in ("label", "grade")]
+        outcome = next((one for one in known if one not in (ABSENT, None)), None)
+        if any(not isinstance(given, list) or len(given) != shared for given in people.values()):
+            self._tally.add(WHOLE.format(unit), place)
+        plain = [{key: entry[key] for key in ("model",) if key in entry} for entry in entries]
+        for number in range(1, shared + 1):
+            own = conversations[0].of_messages(number, "label")
+            spans = [one.of_messages(number, "span") for one in conversations]
+            row = {
+                **base,
+                **({OUTCOME: outcome} if outcome is not None and OUTCOME not in base else {}),
+                **({SPAN: spans[0]} if spans[0] is not None else {}),
+                "id": f"{id_} #{number}",
+                CONVERSATION: id_,
+                TURN: number,
+                TURNS: shared,
+                POSITION: number / shared,
+                "label": own if own is not None else label[number - 1] if isinstance(label, list) else ABSENT,
+                "labels": {
+                    who: given[number - 1]
+                    for who, given in people.items()
+                    if isinstance(given, list) and len(given) == shared
+                },
+            }
+            yield self._row(row, conversations, plain, number)
+
+    def _row(
+        self, row: Row, conversations: Sequence[_Conversation], entries: Sequence[Mapping[str, Any]], number: int
+    ) -> Row:
+        """Return a row with the prompt and the responses of a unit."""
+        befores = [one.before(number) for one in conversations]
+        alike = next((at for at, parts in enumerate(zip(*befores, strict=False)) if len({*parts}) > 1), None)
+        shared = min(map(len, befores)) if alike is None else alike
+        responses = []
+        for one, before, entry in zip(conversations, befores, entries, strict=True):
+            after = one.after(number) if self._config.after and len(conversations) > 1 else []
+            responses.append({**entry, "text": "\n\n".join([*before[shared:], *one.own(number), *after])})
+        found = {**row, "prompt": "\n\n".join(befores[0][:shared]), "responses": responses}
+        if self._config.after and len(conversations) == 1 and (after := conversations[0].after(number)):
+            found["context"] = "\n\n".join([*filter(None, [_context(row.get("context"))]), *after])
+        return {name: value for name, value in found.items() if value is not ABSENT}
+
+
+def _context(value: Any) -> str:
+    """Return the context of a row as a text in which no line looks like a heading."""
+    text = value if isinstance(value, str) else "" if value in (None, ABSENT) else arguments_text(value)
+    return protected(text)
+
+
+def _is_conversation(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(
+            is_message(one) or (isinstance(one, dict) and isinstance(one.get("role"), str) and "parts" in one)
+            for one in value
+        )
+    )
