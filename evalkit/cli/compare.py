@@ -1,10 +1,11 @@
-"""`evalkit compare RUN RUN […]`: compare runs on the cases they share."""
+"""`evalkit compare RUN RUN […]` and `evalkit drift BEFORE AFTER`: compare runs on the cases they share."""
 
 from __future__ import annotations
 
 import json
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,23 +18,32 @@ from evalkit.cli.finished_run import apply_settings, read_value
 from evalkit.cli.parser import UsageError
 from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.core.atomic_files import file_errors, write_files
-from evalkit.errors import ConfigError, did_you_mean
+from evalkit.core.translation import in_every_language
+from evalkit.errors import ConfigError, DatasetError, ExitStatus, did_you_mean
 from evalkit.report.comparison import differences_table, sentences, values_table
+from evalkit.report.drift import findings
 from evalkit.report.findings import conclusion
 from evalkit.results import RunResult
 from evalkit.runs.records import as_csv, metric_values
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
+from evalkit.scoring.drift import measure_drift
+from evalkit.scoring.labels import unlabeled
 from evalkit.tracking import find_run
 
-OPTIONS = ("metrics", "confidence", "bootstrap", "seed", "cluster", "folder", "tracking.uri")
+SCORING = ("confidence", "bootstrap", "seed", "cluster")
+OPTIONS = ("metrics", *SCORING, "folder", "tracking.uri")
+MARGIN = "drift.margin"
+DRIFT_OPTIONS = (MARGIN, *SCORING, "tracking.uri")
+STATUS = {"worse": ExitStatus.GATE_FAILED, "unknown": ExitStatus.GATE_UNDECIDED}
 _FILES = ("comparison.json", "comparison.csv")
 
 
 def main(arguments: Namespace) -> int:
     """Compare runs, print the tables and write comparison.json and comparison.csv."""
-    runs, options = _split(arguments.runs)
-    uri = options.get("tracking.uri")
-    tracking = TrackingConfig() if uri is None else TrackingConfig(uri=str(uri))
+    runs, options = _split(arguments.runs, OPTIONS, "compare")
+    if len(runs) < 2:
+        raise UsageError("compare", "needs two or more runs: folders or MLflow run ids")
+    tracking = _tracking(options)
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         results = [find_run(run, tracking, folder=Path.cwd(), scratch=Path(scratch)) for run in runs]
         entries = [
@@ -48,7 +58,69 @@ def main(arguments: Namespace) -> int:
     return 0
 
 
-def _split(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+def drift(arguments: Namespace) -> int:
+    """Print what changed between two runs and whether the judge got worse; exit with 4 if it did, 5 if undecided."""
+    runs, options = _split(arguments.runs, DRIFT_OPTIONS, "drift")
+    if len(runs) != 2:
+        raise UsageError("drift", "needs two runs, before and after: folders or MLflow run ids")
+    with TemporaryDirectory(prefix="evalkit-") as scratch:
+        results = [find_run(run, _tracking(options), folder=Path.cwd(), scratch=Path(scratch)) for run in runs]
+        if arguments.labels is not None:
+            results = _relabeled(results, arguments.labels)
+        before, after = (
+            RunEntry(run, one.config, one.cases, one.judgments) for run, one in zip(runs, results, strict=True)
+        )
+        margin = _margin(options.get(MARGIN, after.config.scoring.margin))
+        found = measure_drift(before, after, [one.manifest for one in results], _scoring(options), margin)
+    texts = [in_every_language(text) for text in findings(found)]
+    if arguments.json:
+        english, chinese = ([text[place] for text in texts] for place in (0, 1))
+        content = {
+            "before_run": runs[0],
+            "after_run": runs[1],
+            **found.json(),
+            "findings": english,
+            "findings_zh": chinese,
+        }
+        print(json.dumps(content, ensure_ascii=False, allow_nan=False))
+    else:
+        console = plain_console()
+        console.print(print_heading(" → ".join(runs), f" ({found.cases} cases compared)"))
+        for text, _ in texts:
+            console.print("  • " + "".join(one if one.isprintable() else "�" for one in text))
+    return int(STATUS.get(found.state, ExitStatus.DONE))
+
+
+def _margin(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ConfigError(f"'{value}' is not a number from 0 to 1", where=MARGIN, remedy="write 0.05 for five points")
+    return float(value)
+
+
+def _relabeled(results: Sequence[RunResult], path: Path) -> list[RunResult]:
+    """Return the runs with the labels of a file instead of their own; labels of other cases are omitted.
+
+    Raises:
+        DatasetError: if a label is invalid, or none is of a case that the run after has.
+    """
+    from evalkit.interop.labeling import class_reader, read_labels, with_labels
+
+    after = results[-1]
+    known = {case.id for case in after.cases}
+    labels = [one for one in read_labels(path, None, class_reader(after.config)) if one.case_id in known]
+    if not labels:
+        raise DatasetError("has no label of a case of the run after", where=str(path), remedy="use its case ids")
+    bare = [replace(result, cases=tuple(map(unlabeled, result.cases))) for result in results]
+    cases = with_labels(bare[-1].cases, labels, classes=after.config.rubric.named_classes)
+    return [*bare[:-1], replace(bare[-1], cases=cases)]
+
+
+def _tracking(options: dict[str, Any]) -> TrackingConfig:
+    uri = options.get("tracking.uri")
+    return TrackingConfig() if uri is None else TrackingConfig(uri=str(uri))
+
+
+def _split(words: Sequence[str], known: Sequence[str], command: str) -> tuple[list[str], dict[str, Any]]:
     """Separate runs from settings: a word with `=` is a setting unless it is a folder."""
     runs: list[str] = []
     options: dict[str, Any] = {}
@@ -56,17 +128,15 @@ def _split(words: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
         key, equals, text = word.partition("=")
         if not equals or Path(word).is_dir():
             runs.append(word)
-        elif key in OPTIONS:
+        elif key in known:
             options[key] = read_value(key, text)
         else:
-            raise UsageError("compare", f"no such setting '{key}'", did_you_mean(key, OPTIONS))
-    if len(runs) < 2:
-        raise UsageError("compare", "needs two or more runs: folders or MLflow run ids")
+            raise UsageError(command, f"no such setting '{key}'", did_you_mean(key, known))
     return runs, options
 
 
 def _scoring(options: dict[str, Any]) -> ScoringConfig:
-    chosen = {key: options[key] for key in ("confidence", "bootstrap", "seed", "cluster") if key in options}
+    chosen = {key: options[key] for key in SCORING if key in options}
     try:
         return ScoringConfig.model_validate(chosen)
     except ValidationError as error:

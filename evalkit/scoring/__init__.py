@@ -4,7 +4,7 @@ Everything that can be decided after judging is decided here, so that it can be 
 
 Imports go one way, from high to low:
 
-    gate_rules → compare → leaderboard | pipeline → run_metrics → frontier → metrics → verdicts → columns
+    gate_rules | drift → compare → leaderboard | pipeline → run_metrics → frontier → metrics → verdicts → columns
     → judgments → stats
 """
 

@@ -52,10 +52,14 @@ class RunEntry:
     judgments: Sequence[Judgment]
 
 
-def pair_runs(runs: Sequence[RunEntry]) -> tuple[list[RunEntry], dict[str, int]]:
+def pair_runs(runs: Sequence[RunEntry], *, same: bool = True) -> tuple[list[RunEntry], dict[str, int]]:
     """Return the runs on the cases that all of them have, in the order of the first run, and how many others each has.
 
     Each run keeps its own cases: their checklists and classes may differ between runs.
+
+    Args:
+        runs: the runs.
+        same: whether to check that the cases are the same.
 
     Raises:
         ConfigError: if there are fewer than two runs, two have the same name, they share no case, or a case differs.
@@ -70,7 +74,8 @@ def pair_runs(runs: Sequence[RunEntry]) -> tuple[list[RunEntry], dict[str, int]]
     cases = [shared]
     for entry, places in zip(runs[1:], known[1:], strict=True):
         cases.append(ReorderedSequence(entry.cases, [places[case.id] for case in shared]))
-        _check_same(shared, cases[-1], runs[0], entry)
+        if same:
+            _check_same(shared, cases[-1], runs[0], entry)
     kept = {case.id for case in shared}
     paired = [
         replace(entry, cases=own, judgments=_kept(entry.judgments, lambda j: j.case_id in kept))
@@ -275,7 +280,9 @@ class _Measured:
         return all(len(judgment.unit) == 1 for judgment in self.entry.judgments)
 
 
-def compare_runs(runs: Sequence[RunEntry], scoring: ScoringConfig, family: Sequence[str] = ()) -> Comparison:
+def compare_runs(
+    runs: Sequence[RunEntry], scoring: ScoringConfig, family: Sequence[str] = (), *, same: bool = True
+) -> Comparison:
     """Compare runs on the cases that all of them have.
 
     The interval of each difference uses the same resamples of clusters in both runs (paired bootstrap: Efron and
@@ -287,12 +294,13 @@ def compare_runs(runs: Sequence[RunEntry], scoring: ScoringConfig, family: Seque
         runs: the runs.
         scoring: the confidence, seed and number of resamples.
         family: the metrics to test.
+        same: whether to check that shared cases have the same prompts, responses and labels.
 
     Raises:
         ConfigError: if there are fewer than two runs, they share no case, a case differs, or a metric of the family is
             unknown.
     """
-    shared, left_out = pair_runs(runs)
+    shared, left_out = pair_runs(runs, same=same)
     own = (entry.config.scoring.cluster for entry in runs)
     column = scoring.cluster or next((name for name in own if name is not None), None)
     clusters = Clusters.of(shared[0].config, shared[0].cases, column)

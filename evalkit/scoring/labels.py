@@ -82,7 +82,7 @@ def label_weights(cases: Sequence[Case]) -> LabelWeights | None:
     Raises:
         ConfigError: if a probability is invalid.
     """
-    known = [(inclusion(case), _is_labeled(case)) for case in cases]
+    known = [(inclusion(case), is_labeled(case)) for case in cases]
     labeled = np.array([use for _, use in known], dtype=bool)
     if not labeled.any() or labeled.all():
         return None
@@ -104,9 +104,17 @@ def given_weights(cases: Sequence[Case]) -> Floats | None:
     return None if chosen is None or chosen.unknown else chosen.weights
 
 
-def _is_labeled(case: Case) -> bool:
+def is_labeled(case: Case) -> bool:
+    """Return whether a case, one of its responses or one of its checklist items has a label."""
     graded = any(one.grade is not None or one.class_name is not None for one in case.responses)
     return case.label is not None or graded or bool(case.labels) or any(item.labels for item in case.checklist)
+
+
+def unlabeled(case: Case) -> Case:
+    """Return a case without its labels."""
+    responses = tuple(replace(one, grade=None, class_name=None) for one in case.responses)
+    checklist = tuple(replace(item, labels={}) for item in case.checklist)
+    return replace(case, label=None, labels={}, responses=responses, checklist=checklist)
 
 
 def weigh_labels(found: Sequence[Statistic | Metric], chosen: LabelWeights) -> Iterator[Statistic | Metric]:
@@ -236,7 +244,18 @@ def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:
     if metric.value is None or metric.low is None or metric.high is None or metric.value == limit:
         return None
     spread = (metric.high - metric.low) / 2 * sqrt(metric.n) / _quantile(metric.n, confidence)
-    return max(1, _rounded(_clusters_needed(abs(metric.value - limit), spread, confidence)) - metric.n)
+    return max(1, labels_to_decide(abs(metric.value - limit), spread, confidence) - metric.n)
+
+
+def labels_to_decide(distance: float, spread: float, confidence: float) -> int:
+    """Return how many labels probably put an interval on one side of a limit at a distance from the estimate.
+
+    Args:
+        distance: the distance.
+        spread: the standard deviation of one label's part in the estimate.
+        confidence: the confidence of the interval.
+    """
+    return _rounded(_clusters_needed(distance, spread, confidence))
 
 
 def _spread(agreement: float, metrics: Mapping[str, Metric]) -> float:

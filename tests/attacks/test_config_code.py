@@ -148,6 +148,7 @@ COMMANDS = {
     "score": ["score", "run", "scoring.seed=3"],
     "reproduce": ["reproduce", "run"],
     "compare": ["compare", "run", "other", "folder=compared"],
+    "drift": ["drift", "run", "other"],
     "track": ["track", "run"],
     "export": ["export", "run", "--to", "csv"],
     "import": ["import", "generic", "judged.csv", "tracking=none", "hydra.run.dir=run2"],
@@ -266,7 +267,12 @@ def test_no_command_takes_commands_of_workers_from_a_study(
     file = ["requests.jsonl"] if command == "write" else []
     assert refused(main([*STUDIES[command], "study.yaml", *SIMULATED, *file]), capsys.readouterr(), marker)
     change(here / "run", {"runner": placed(OF_WORKERS[0], marker=str(marker))})
-    for words in (["score", "run", "scoring.seed=3"], ["reproduce", "run"], ["compare", "run", "run"]):
+    for words in (
+        ["score", "run", "scoring.seed=3"],
+        ["reproduce", "run"],
+        ["drift", "run", "run"],
+        ["compare", "run", "run"],
+    ):
         main(words)  # these start no workers
         assert not marker.exists()
 

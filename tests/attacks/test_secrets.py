@@ -94,7 +94,13 @@ def test_a_finished_run_that_holds_a_secret_is_refused(here: Path, capsys: pytes
         Path("labels.csv").write_text("id,annotator,label\n1,ann,A\n", "utf-8")
         capsys.readouterr()
         commands = (["score", "run"], ["reproduce", "run"], ["track", "run"], ["label", "run", "labels.csv"])
-        for words in (*commands, ["compare", "run", "run"], ["run", "run/config.yaml"], ["plan", "run/config.yaml"]):
+        for words in (
+            *commands,
+            ["compare", "run", "run"],
+            ["drift", "run", "run"],
+            ["run", "run/config.yaml"],
+            ["plan", "run/config.yaml"],
+        ):
             status = main(words)
             out = capsys.readouterr()
             assert (status, len(out.err.splitlines())) == (1, 1), (words, out)

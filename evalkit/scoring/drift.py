@@ -1,0 +1,412 @@
+"""Drift: what changed between two runs, whether verdicts changed, and whether agreement with the labels got worse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations, product
+from math import sqrt
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from evalkit.config import ScoringConfig
+from evalkit.core.scale import Scale
+from evalkit.decision import Decision, Kind, decide, kind_of
+from evalkit.errors import ConfigError
+from evalkit.scoring.compare import SCORE, Comparison, RunEntry, compare_runs
+from evalkit.scoring.labels import is_labeled, labels_for, labels_to_decide
+from evalkit.scoring.pipeline import verdicts_of
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Tally, measure
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.paired import tango
+from evalkit.types import Case, Metric, Verdict
+
+State: TypeAlias = Literal["same", "not_worse", "worse", "unknown"]
+Part: TypeAlias = Literal["judge", "prompt", "scoring"]
+FLIPS, NOISE, BEYOND, REVERSALS = (f"between/{name}" for name in ("flips", "noise", "beyond_noise", "reversals"))
+BLIND: Final = ("chance", "hardly_better", "reversed", "constant", "picked")
+"""Reasons why labels that did not show agreement before cannot show that there is as much now."""
+_PARTS: Final[Mapping[str, Part]] = {
+    "judge.vote": "scoring",
+    "judge.quorum": "scoring",
+    "judge.weights": "scoring",
+    "judge": "judge",
+    "criteria.*.weight": "scoring",
+    "criteria": "prompt",
+    "rubric": "prompt",
+    "mode": "prompt",
+    "output": "prompt",
+    "prompt": "prompt",
+    "swap.policy": "prompt",
+    "swap": "scoring",
+    "tie.allow": "prompt",
+    "tie": "scoring",
+    "scoring": "scoring",
+}
+"""What a setting belongs to, by the beginning of its key; the first one counts. Other settings change no verdict."""
+_NO_VERDICT: Final = {
+    *(f"judge.{name}" for name in ("name", "price", "rpm", "tpm", "concurrency", "transport", "max_answer_bytes")),
+    *(f"scoring.{name}" for name in ("bootstrap", "confidence", "seed", "cluster", "slices", "margin")),
+    *("mode.samples", "prompt.source", "scoring.alt_test_epsilon", "scoring.conflict_edges"),
+}
+"""Settings of these parts that change no verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting, template or model that differs; `None` for a run that does not have it."""
+
+    part: Part
+    name: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What differs between two runs.
+
+    Attributes:
+        settings: the settings, templates and models.
+        only_before: the number of cases that only the run before has.
+        only_after: the number of cases that only the run after has.
+        shared: the number of cases that both have.
+        data: how many of these have another prompt, context, reference or checklist.
+        answers: how many others have other responses.
+        labels: how many of the rest have another label; the newer one is used for both runs.
+        unknown: whether a prompt is unknown, because a run was imported.
+    """
+
+    settings: tuple[Setting, ...]
+    only_before: int
+    only_after: int
+    shared: int
+    data: int
+    answers: int
+    labels: int
+    unknown: bool
+
+    @property
+    def parts(self) -> list[str]:
+        """What changed, in the order judge, prompt, scoring, answers, data."""
+        found = [part for part in ("judge", "prompt", "scoring") if any(one.part == part for one in self.settings)]
+        found += ["answers"] if self.answers else []
+        return found + (["data"] if self.data or self.only_before or self.only_after or self.labels else [])
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The drift from one run to another.
+
+    Attributes:
+        state: `worse` if agreement is worse by more than the margin, `same`, `not_worse` if it is not but verdicts or
+            agreement changed, or `unknown`.
+        reason: what the state follows from: `agreement`, `flips`, `no_labels`, `missing` or a reason of `BLIND`.
+        margin: the largest loss of agreement that does not matter.
+        tolerance: the same as a difference of scores: the margin times the span of the scale.
+        changes: what differs.
+        cases: the number of compared cases: the shared ones with the same prompts and answers, or if those are too few,
+            all with the same prompts.
+        separable: whether their answers are the same, so that a difference is the judge's.
+        before: the decision about the judge before, from the compared cases.
+        after: the decision after.
+        metrics: the metrics after, on the compared cases.
+        agreement: the agreement before, after, and the difference (after minus before); empty without labels.
+        shift: the difference in mean scores, if there are scores.
+        flips: the share of verdicts that changed, of single samples if there are several.
+        noise: the share that changes between samples of one run; `None` if no run has samples.
+        beyond: the flips beyond the noise.
+        reversals: the share of pairs whose winner became the loser.
+        lost: the number of units that have a verdict only before.
+        labels_needed: how many more labels would probably decide.
+    """
+
+    state: State
+    reason: str
+    margin: float
+    tolerance: float
+    changes: Changes
+    cases: int
+    separable: bool
+    before: Decision
+    after: Decision
+    metrics: Mapping[str, Metric] = field(repr=False)
+    agreement: tuple[Metric, ...] = ()
+    shift: Metric | None = None
+    flips: Metric | None = None
+    noise: Metric | None = None
+    beyond: Metric | None = None
+    reversals: Metric | None = None
+    lost: int = 0
+    labels_needed: int | None = None
+
+    @property
+    def share(self) -> bool:
+        """Whether agreement is a share of correct verdicts, and not a correlation."""
+        return kind_of(self.metrics).share is not None
+
+    @property
+    def better(self) -> bool:
+        """Whether agreement is shown to be better."""
+        return bool(self.agreement) and (self.agreement[2].low or 0.0) > 0
+
+    @property
+    def noisy(self) -> bool | None:
+        """Whether flips are not shown to be more than the judge's noise; `None` if the noise is unknown."""
+        known = self.beyond is not None and self.beyond.value is not None
+        return (self.beyond.low or 0.0) <= 0 if known and self.beyond is not None else None
+
+    @property
+    def changed(self) -> bool:
+        """Whether verdicts are shown to differ by more than the margin and, if known, the noise; or scores by more."""
+        flips, shift = self.flips, self.shift
+        moved = shift is not None and not self.share and max(shift.low or 0.0, -(shift.high or 0.0)) > self.tolerance
+        return moved or (flips is not None and (flips.low or 0.0) > self.margin and not self.noisy)
+
+    def json(self) -> dict[str, Any]:
+        """Return the drift as JSON values."""
+        shown = asdict(replace(self, metrics={}, before=None, after=None))  # type: ignore[arg-type]
+        names = ("before", "after", "difference")
+        return {
+            **{key: value for key, value in shown.items() if key not in ("metrics", "tolerance")},
+            "before": self.before.json(),
+            "after": self.after.json(),
+            "changed": self.changes.parts,
+            "agreement": dict(zip(names, map(asdict, self.agreement), strict=False)),
+        }
+
+
+def measure_drift(
+    before: RunEntry,
+    after: RunEntry,
+    manifests: Sequence[Mapping[str, Any]],
+    scoring: ScoringConfig,
+    margin: float,
+) -> Drift:
+    """Return what changed between two runs, and whether the judge got worse.
+
+    The difference in agreement is tested for non-inferiority and equivalence by its interval (Schumi and Wittes 2011,
+    Trials 12, 106), which is at least as wide as Tango's. With several samples, flips between the runs less those
+    within them are half the squared distance of each unit's two distributions of verdicts, without bias: 0 if only
+    chance differs (an energy distance: Székely and Rizzo 2013, J. Stat. Plan. Inference 143, 1249-1272).
+
+    Args:
+        before: the run before.
+        after: the run after.
+        manifests: the manifests of both.
+        scoring: the confidence, seed, clusters and number of resamples.
+        margin: the largest loss of agreement that does not matter.
+
+    Raises:
+        ConfigError: if the runs share no case with the same prompt.
+    """
+    changes, pairs = _changes(before, after, manifests)
+    same = [pair for pair in pairs if _answers(pair[0]) == _answers(pair[1])]
+    if separable := 2 * len(same) >= len(pairs):
+        pairs = [(one, one) for one in (two if is_labeled(two) else one for one, two in same)]
+    first, second = (
+        replace(run, name=name, cases=tuple(pair[place] for pair in pairs), judgments=_judgments(run, pairs))
+        for place, (name, run) in enumerate((("before", before), ("after", after)))
+    )
+    comparison = compare_runs([second, first], scoring, same=separable)
+    metrics = [{e.metric.name: e.metric for e in comparison.entries if e.run == run.name} for run in (first, second)]
+    kind = kind_of(metrics[1])
+    made = Drift(
+        state="unknown",
+        reason="agreement",
+        margin=margin,
+        tolerance=margin * Scale.of(after.config.rubric).span,
+        changes=changes,
+        cases=len(pairs),
+        separable=separable,
+        before=decide(metrics[0], scoring.confidence),
+        after=decide(metrics[1], scoring.confidence),
+        metrics=metrics[1],
+        agreement=_agreement(kind, metrics, comparison),
+        shift=next((d.metric for d in comparison.differences if d.metric.name == SCORE), None),
+    )
+    made = replace(made, **_flips(first, second, kind.unit, scoring)) if separable else made
+    state, reason = _state(made)
+    return replace(made, state=state, reason=reason, labels_needed=_needed(made, reason, scoring.confidence, state))
+
+
+def _judgments(run: RunEntry, pairs: Iterable[tuple[Case, Case]]) -> tuple[Any, ...]:
+    kept = {case.id for case, _ in pairs}
+    return tuple(one for one in run.judgments if one.case_id in kept)
+
+
+def _changes(
+    before: RunEntry, after: RunEntry, manifests: Sequence[Mapping[str, Any]]
+) -> tuple[Changes, list[tuple[Case, Case]]]:
+    """Return what changed, and the shared cases with the same prompts and number of responses."""
+    later = {case.id: case for case in after.cases}
+    shared = [(case, later[case.id]) for case in before.cases if case.id in later]
+    pairs = [(one, two) for one, two in shared if _question(one) == _question(two)]
+    same = [(one, two) for one, two in pairs if _answers(one) == _answers(two)]
+    kept = [(one, two) for one, two in pairs if len(one.responses) == len(two.responses)]
+    if not kept:
+        what = "the runs share no case" + (" with the same prompt" if shared else "")
+        raise ConfigError(what, where=f"{before.name}, {after.name}", remedy="name two runs on one dataset")
+    changes = Changes(
+        tuple(_settings((before, after), manifests)),
+        len(before.cases) - len(shared),
+        len(after.cases) - len(shared),
+        len(shared),
+        data=len(shared) - len(pairs),
+        answers=len(pairs) - len(same),
+        labels=sum(is_labeled(one) and is_labeled(two) and _labels(one) != _labels(two) for one, two in same),
+        unknown=any(one.get("imported") for one in manifests),
+    )
+    return changes, kept
+
+
+def _question(case: Case) -> tuple[Any, ...]:
+    return case.prompt, case.context, case.reference, [replace(item, labels={}) for item in case.checklist]
+
+
+def _answers(case: Case) -> list[str]:
+    """Return the responses; published files differ in white space around the same response."""
+    return [response.text.strip() for response in case.responses]
+
+
+def _labels(case: Case) -> tuple[Any, ...]:
+    return case.label, [(one.grade, one.class_name) for one in case.responses], [one.labels for one in case.checklist]
+
+
+def _settings(runs: Sequence[RunEntry], manifests: Sequence[Mapping[str, Any]]) -> Iterator[Setting]:
+    """Yield the differing settings: those of the configs, the models in use, and the templates if both are known."""
+    flat = [dict(_flat(run.config.dump())) for run in runs]
+    answered = [{one.completion.model for one in run.judgments if one.completion is not None} for run in runs]
+    reported = [", ".join(sorted(filter(None, names))) for names in answered]
+    models = [[one.get("model") for one in each.get("judges") or ()] for each in manifests]
+    if all(models) and flat[0].get("judge.model") == flat[1].get("judge.model"):  # with the hash of local weights
+        flat = [each | {"judge.model": ", ".join(map(str, own))} for each, own in zip(flat, models, strict=True)]
+    if all(reported):
+        flat = [each | {"judge.reported_model": own} for each, own in zip(flat, reported, strict=True)]
+    if all(one.get("prompt_hashes") for one in manifests):
+        hashes = [{f"prompt.{name}": one for name, one in each["prompt_hashes"].items()} for each in manifests]
+        flat = [settings | found for settings, found in zip(flat, hashes, strict=True)]
+    for name in dict.fromkeys(name for settings in flat for name in settings):
+        one, two = (settings.get(name) for settings in flat)
+        if one != two and (part := _part(name)) is not None:
+            yield Setting(part, name, one, two)
+
+
+def _part(name: str) -> Part | None:
+    parts = name.split(".")
+    weight = "criteria.*.weight" if parts[0] == "criteria" and parts[-1] == "weight" else None
+    keys = (".".join(parts[:2]), weight, parts[0])
+    return None if keys[0] in _NO_VERDICT else next((part for key, part in _PARTS.items() if key in keys), None)
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, one in value.items():
+        if isinstance(one, Mapping) and one:
+            yield from _flat(one, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", one
+
+
+def _agreement(kind: Kind, metrics: Sequence[Mapping[str, Metric]], comparison: Comparison) -> tuple[Metric, ...]:
+    """Return the agreement before and after, and the difference; empty if any has no value."""
+    names = (kind.share,) if kind.share is not None else kind.agreement
+    for found in (d for name in names for d in comparison.differences if d.metric.name == name):
+        name, metric = found.metric.name, found.metric
+        if found.only_first is not None and found.only_second is not None and metric.n:
+            score = tango(found.only_first, found.only_second, metric.n, comparison.confidence)
+            ends = [end for end in (*score, metric.low, metric.high) if end is not None]
+            metric = replace(metric, low=round_metric(min(ends)), high=round_metric(max(ends)))
+        if metric.low is not None:
+            return metrics[0][name], metrics[1][name], metric
+    return ()
+
+
+def _flips(first: RunEntry, second: RunEntry, unit: str, scoring: ScoringConfig) -> dict[str, Any]:
+    """Return the flips, noise, flips beyond noise, reversals, and the number of lost verdicts."""
+    codes: dict[object, int] = {None: -1}
+    samples = [list(_outcomes(run, unit)) for run in (first, second)]
+    units = list(samples[0][0])
+    rows: list[list[Ints]] = [
+        [np.array([codes.setdefault(one.get(key), len(codes)) for key in units], dtype=np.int64) for one in each]
+        for each in samples
+    ]
+    places = {case.id: place for place, case in enumerate(first.cases)}
+    tally = Tally(np.array([places[key[0]] for key in units], dtype=np.int64), len(places))
+    across, within = list(product(rows[0], rows[1])), [list(combinations(each, 2)) for each in rows]
+    flips, read = _share(across, lambda one, two: one != two)
+    ends = [codes.setdefault(name, len(codes)) for name in ("A", "B")]
+    reversed_, _ = _share(across, lambda one, two: (one != two) & np.isin(one, ends) & np.isin(two, ends))
+    rate: dict[str, Any] = {"span": (0.0, 1.0), "proportion": True}
+    found = [tally.mean(FLIPS, flips, read, ~read, **rate)]
+    if unit == "pair":
+        found.append(tally.mean(REVERSALS, reversed_, read, ~read, **rate))
+    if repeats := [_share(pairs, lambda one, two: one != two) for pairs in within if pairs]:
+        noise = np.mean([share for share, _ in repeats], axis=0)
+        both = np.logical_and.reduce([read, *(each for _, each in repeats)])
+        found.append(tally.mean(NOISE, noise, both, ~both, **rate))
+        found.append(tally.mean(BEYOND, flips - noise, both, ~both, limits=(-1.0, 1.0)))
+    had, has = (np.any([row >= 0 for row in each], axis=0) for each in rows)
+    clusters = Clusters.of(first.config, first.cases, scoring.cluster)
+    metrics = measure(found, scoring, clusters)
+    names = {"flips": FLIPS, "noise": NOISE, "beyond": BEYOND, "reversals": REVERSALS}
+    return {key: metrics.get(name) for key, name in names.items()} | {"lost": int((had & ~has).sum())}
+
+
+def _outcomes(run: RunEntry, unit: str) -> Iterator[dict[tuple[Any, ...], object]]:
+    """Yield the verdict of each unit for each sample; `None` for a missing one."""
+    config = run.config.with_({"mode.samples": 1})
+    for sample in sorted({one.sample for one in run.judgments}):
+        own = [replace(one, sample=0) for one in run.judgments if one.sample == sample]
+        verdicts = [one for one in verdicts_of(config, run.cases, own) if (len(one.unit) == 2) == (unit == "pair")]
+        if unit == "item":
+            yield {(v.case_id, v.unit, item.id): item.answer for v in verdicts for item in v.items}
+        else:
+            yield {(v.case_id, v.unit): _outcome(v) for v in verdicts}
+
+
+def _outcome(verdict: Verdict) -> object:
+    given = (one for one in (verdict.winner, verdict.class_name, verdict.score) if one is not None)
+    return next(given, "abstained" if verdict.reason == "abstained" else None)
+
+
+def _share(pairs: Sequence[tuple[Ints, Ints]], changed: Any) -> tuple[Floats, Bools]:
+    """Return for each unit the mean of a change over pairs of samples that are both read, and whether there are any."""
+    read = [(one >= 0) & (two >= 0) for one, two in pairs]
+    hits = np.sum([changed(*pair) & both for pair, both in zip(pairs, read, strict=True)], axis=0)
+    count = np.sum(read, axis=0)
+    return np.nan_to_num(divide(hits, count)), count > 0
+
+
+def _state(drift: Drift) -> tuple[State, str]:
+    """Return the state, and what it follows from; an end of an interval at the margin is within it."""
+    margin, flips = drift.margin, drift.flips
+    low, high = (drift.agreement[2].low, drift.agreement[2].high) if drift.agreement else (None, None)
+    if high is not None and high < -margin:
+        return "worse", "agreement"
+    if flips is not None and drift.lost > margin * (flips.n + flips.missing):
+        return "unknown", "missing"
+    if flips is not None and flips.high is not None and flips.high <= margin:
+        return "same", "flips"
+    if low is None or high is None:
+        return "unknown", "no_labels"
+    if drift.before.reason in BLIND and (low <= 0 or drift.before.reason == "picked"):
+        return "unknown", drift.before.reason
+    if low < -margin:
+        return "unknown", "agreement"
+    return ("not_worse" if drift.changed or high > margin else "same"), "agreement"
+
+
+def _needed(drift: Drift, reason: str, confidence: float, state: State) -> int | None:
+    """Return how many more labels would probably show whether agreement is worse.
+
+    Without labels, for a judge that is as good as before: the difference then varies as much as verdicts change.
+    """
+    if state != "unknown":
+        return None
+    if reason == "agreement":
+        return labels_for(drift.agreement[2], -drift.margin, confidence)
+    if reason == "no_labels" and drift.share and drift.flips is not None and drift.flips.value and drift.margin:
+        return labels_to_decide(drift.margin, sqrt(drift.flips.value), confidence)
+    return None
