@@ -95,6 +95,10 @@ COMMAND_FILES = {
     "argilla.json": "Tasks for Argilla (`evalkit export`).",
     "label_studio.json": "Tasks for Label Studio (`evalkit export`).",
     "label-sample.json": "The cases sampled for labeling, with probabilities (`evalkit export --n`, `evalkit label`).",
+    "split.json": "The cases of train, dev and test, the hash of the data, and when test labels were opened "
+    "(`evalkit align`, or a run with `dataset.holdout`).",
+    "holdout.jsonl": "The cases of test with their labels, which no other file has (`dataset.holdout`).",
+    "alignments.json": "The result of each `evalkit align`.",
     "labels-NAME.jsonl": "The labels of one annotator, one per line, in the order in which they were given "
     "(`evalkit label --page`). No command deletes it.",
 }

@@ -19,6 +19,7 @@ from evalkit.batch.jobs import BatchRun
 from evalkit.batch.requests import reason_against
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.resources import project
+from evalkit.core.splits import Split
 from evalkit.core.spool import Spool
 from evalkit.core.tokens import fit_ends, message_tokens
 from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, Source, load_cases, with_examples
@@ -29,6 +30,7 @@ from evalkit.engine.rate_limits import SharedLimits
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.evaluators import make_evaluator
 from evalkit.gating import apply_gate, check_gate, check_rules, write_with_gate
+from evalkit.holdout import hold_out, read_split, split_files, with_openings
 from evalkit.judges import describe_judges, describe_rewriter, make_arbiter, make_judges
 from evalkit.plugins import allowing_code, check_options
 from evalkit.protocols import Evaluator, Store
@@ -61,10 +63,12 @@ class RunInterruption(KeyboardInterrupt):
 
 @dataclass(frozen=True, slots=True)
 class Materials:
-    """The cases and the evaluator of a config, before judging."""
+    """The cases and the evaluator of a config, before judging; and the labels that `dataset.holdout` holds out."""
 
     dataset: Dataset
     evaluator: Evaluator
+    split: Split | None = None
+    held_out: Sequence[Case] = ()
 
 
 def load_materials(config: RunConfig, folder: Path | None = None, cases: Any = None) -> Materials:
@@ -80,7 +84,9 @@ def load_materials(config: RunConfig, folder: Path | None = None, cases: Any = N
     """
     evaluator = build_evaluator(config)
     container = partial(Spool[Case], folder=folder or Path.cwd())
-    return Materials(load_cases(config.dataset, frame=cases, container=container, **_how_to_read(config)), evaluator)
+    dataset = load_cases(config.dataset, frame=cases, container=container, **_how_to_read(config))
+    dataset, split, held = hold_out(config, dataset, container)
+    return Materials(dataset, evaluator, split, held)
 
 
 def stream_cases(config: RunConfig) -> CaseStream:
@@ -262,10 +268,11 @@ def judge_and_score(
     edits = () if plan is None else with_reviews(plan.edits(), reviews) if reviews else plan.edits()
     audit = None if plan is None else Audit.of(config, cases, judgments, edits, answers)
     scoring = round(time.perf_counter() - begun, 4)
+    sides = None if materials.split is None else with_openings(materials.split, folder)
     result = RunResult(
         folder=str(folder.resolve()),
         config=config,
-        manifest=describe_scoring(manifest, **_scoring_facts(config, manifest, cases, scores), seconds=scoring),
+        manifest=describe_scoring(manifest, **_scoring_facts(config, manifest, cases, scores, sides), seconds=scoring),
         cases=cases,
         judgments=judgments,
         verdicts=scores.verdicts,
@@ -274,7 +281,9 @@ def judge_and_score(
         tokens=judged.tokens,
         cost_usd=judged.cost_usd,
     )
-    files = audit.files(result) if audit else None
+    files = audit.files(result) if audit else {}
+    if sides is not None:
+        files = {**files, **split_files(sides, materials.held_out)}
     return _write(config, folder, result, scores, files, evaluator=evaluator, replace_run=True)
 
 
@@ -553,7 +562,7 @@ def rescore(
     before, now = result.config.notes(), config.notes()
     kept = [note for note in result.manifest.get("notes") or () if note in now or note not in before]
     manifest = {**result.manifest, "notes": [*kept, *(note for note in now if note not in before)]}
-    facts = _scoring_facts(config, manifest, result.cases, scores)
+    facts = _scoring_facts(config, manifest, result.cases, scores, read_split(folder))
     again = replace(
         result,
         folder=str(folder.resolve()),
@@ -584,16 +593,19 @@ def _write(
 
 
 def _scoring_facts(
-    config: RunConfig, manifest: Mapping[str, Any], cases: Sequence[Case], scores: Scores
+    config: RunConfig, manifest: Mapping[str, Any], cases: Sequence[Case], scores: Scores, split: Split | None
 ) -> dict[str, Any]:
     """Return the manifest entries on scoring; a scoring on test labels is counted."""
     opened = count_opening(config, str(manifest["dataset"].get("fingerprint") or ""), cases)
+    aligned = 0 if split is None else len(split.opened)
     clusters = scores.clusters
     own = [note] if (note := clusters.note()) else []
+    own += [opening_note(opened)] if opened else []
+    own += [opening_note(aligned, "by evalkit align")] if aligned else []
     return {
-        "notes": [*scores.notes, *own, *([opening_note(opened)] if opened else [])],
+        "notes": [*scores.notes, *own],
         "stale": (AGGREGATE, NOTE, OPENED, REWARDS),
-        "opened": opened,
+        "opened": max(opened or 0, aligned) or None,
         "clusters": {"by": clusters.by, "count": clusters.count, "cases": clusters.cases},
     }
 

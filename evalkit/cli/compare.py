@@ -18,6 +18,7 @@ from evalkit.cli.finished_run import apply_settings, read_value
 from evalkit.cli.parser import UsageError
 from evalkit.config import ScoringConfig, TrackingConfig
 from evalkit.core.atomic_files import file_errors, write_files
+from evalkit.core.splits import without_labels
 from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError, DatasetError, ExitStatus, did_you_mean
 from evalkit.report.comparison import differences_table, sentences, values_table
@@ -27,7 +28,6 @@ from evalkit.results import RunResult
 from evalkit.runs.records import as_csv, metric_values
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
 from evalkit.scoring.drift import measure_drift
-from evalkit.scoring.labels import unlabeled
 from evalkit.tracking import find_run
 
 SCORING = ("confidence", "bootstrap", "seed", "cluster")
@@ -110,7 +110,7 @@ def _relabeled(results: Sequence[RunResult], path: Path) -> list[RunResult]:
     labels = [one for one in read_labels(path, None, class_reader(after.config)) if one.case_id in known]
     if not labels:
         raise DatasetError("has no label of a case of the run after", where=str(path), remedy="use its case ids")
-    bare = [replace(result, cases=tuple(map(unlabeled, result.cases))) for result in results]
+    bare = [replace(result, cases=tuple(map(without_labels, result.cases))) for result in results]
     cases = with_labels(bare[-1].cases, labels, classes=after.config.rubric.named_classes)
     return [*bare[:-1], replace(bare[-1], cases=cases)]
 

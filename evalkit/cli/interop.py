@@ -322,6 +322,9 @@ def label(arguments: Namespace) -> int:
     if arguments.page and folder.is_file():
         folder = _imported(folder)
     result = read_run(folder)
+    if result.config.dataset.holdout is not None:
+        remedy = "add the labels to the data, and run again: answers are stored"
+        raise ConfigError("labels of test are held out, and new ones would show them", where=str(folder), remedy=remedy)
     if arguments.to is not None:
         return _send(result, arguments, overrides)
     source = file if file is not None else arguments.source

@@ -235,6 +235,8 @@ def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
     return max(found, default=None if asked else 0.0)
 
 
+ALIGN = "align"
+"""The word after `evalkit plan` that plans an alignment."""
 FLAG = "--pilot"
 SUGGESTED = 20
 
@@ -319,6 +321,11 @@ def main(arguments: Namespace) -> int:
 
     With `--pilot N`, N requests of each judge are sent and stored, and the estimates rest on their answers.
     """
+    words = study_words(arguments)
+    if words[:1] == [ALIGN]:
+        from evalkit.cli.align import plan as plan_alignment
+
+        return plan_alignment(words[1:])
     jobs = planned_jobs(arguments)
     pilots = []
     if arguments.pilot:

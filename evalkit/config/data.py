@@ -98,6 +98,20 @@ class SplitConfig(Section):
         return self
 
 
+class HoldoutConfig(Section):
+    """Labels that no report shows until `evalkit align` proves a better judge with them; a number is the `share`."""
+
+    share: Annotated[float, Field(gt=0, lt=1)]
+    """Share of the clusters of cases whose labels are held out."""
+    seed: int = 0
+    """Seed of the split."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_number(cls, value: Any) -> Any:
+        return value if isinstance(value, Mapping) else {"share": value}
+
+
 Meaning = Annotated[
     Literal["A", "B", "TIE"] | Annotated[float, Field(allow_inf_nan=False)] | str, Field(union_mode="left_to_right")
 ]
@@ -156,6 +170,8 @@ class DatasetConfig(PluginSection):
     split: str | SplitConfig | None = None
     """Split of a Hugging Face dataset by name, or a division into `dev` and `test`: `{column: split, use: dev}` or
     `{fractions: {dev: 0.5, test: 0.5}, use: dev}`."""
+    holdout: HoldoutConfig | None = None
+    """Share of the labels to hold out from every report, such as 0.3, for `evalkit align`."""
     revision: str | None = None
     """Revision of a Hugging Face dataset."""
     fields: dict[str, str] = {}  # noqa: RUF012 - pydantic copies it
@@ -198,6 +214,14 @@ class DatasetConfig(PluginSection):
         """Whether cases are made of the turns of conversations."""
         mapped = any(name.partition("_")[0] == "messages" for name in self.fields)
         return self.format != "cases" and (self.unit != "conversation" or mapped)
+
+    @model_validator(mode="after")
+    def _plain_labels(self) -> Self:
+        if self.holdout is not None and self.benchmark is not None:
+            raise ValueError(
+                "holdout does not work with a benchmark, whose rule may read labels in other columns: set split instead"
+            )
+        return self
 
     @property
     def hub_split(self) -> str | None:

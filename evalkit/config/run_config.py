@@ -416,7 +416,15 @@ class RunConfig(Section):
         return digest(_without_later_keys(dumped))
 
 
-_LATER_KEYS = {"endpoint": "chat", "template": None, "context": None, "real": False, "fit": None, "source": None}
+_LATER_KEYS = {
+    "endpoint": "chat",
+    "template": None,
+    "context": None,
+    "real": False,
+    "fit": None,
+    "source": None,
+    "holdout": None,
+}
 """Keys that runs of version 0.2 did not have, with the values that mean the same."""
 
 

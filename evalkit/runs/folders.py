@@ -14,6 +14,7 @@ from platformdirs import user_state_path
 
 from evalkit.config import RunConfig
 from evalkit.core.atomic_files import file_errors
+from evalkit.core.splits import is_labeled
 from evalkit.errors import ConfigError
 from evalkit.runs import layout
 from evalkit.runs.read import read_config
@@ -162,7 +163,7 @@ def count_opening(config: RunConfig, fingerprint: str, cases: Iterable[Case]) ->
         written.
     """
     division = config.dataset.division
-    if division is None or division.use != "test" or not any(map(_has_label, cases)):
+    if division is None or division.use != "test" or not any(map(is_labeled, cases)):
         return None
     path = user_state_path("evalkit") / "test-labels.jsonl"
     opened = {"data": fingerprint, "config": config.hash(), "at": datetime.now(UTC).isoformat()}
@@ -176,11 +177,6 @@ def count_opening(config: RunConfig, fingerprint: str, cases: Iterable[Case]) ->
         return None
 
 
-def opening_note(opened: int) -> str:
+def opening_note(opened: int, where: str = "for this data on this machine") -> str:
     """Return the note for a count."""
-    return f"{NOTE} {'once' if opened == 1 else f'{opened:,} times'} for this data on this machine"
-
-
-def _has_label(case: Case) -> bool:
-    graded = any(one.grade is not None or one.class_name is not None for one in case.responses)
-    return graded or case.label is not None or bool(case.labels) or any(item.labels for item in case.checklist)
+    return f"{NOTE} {'once' if opened == 1 else f'{opened:,} times'} {where}"

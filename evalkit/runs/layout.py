@@ -32,6 +32,12 @@ DATASHEET: Final = "datasheet"
 """The audit's result on one page: as HTML, Markdown and JSON."""
 LABEL_SAMPLE: Final = "label-sample.json"
 """The cases that were sampled for labeling, with their probabilities."""
+SPLIT: Final = "split.json"
+"""The sides of the cases, train, dev and test, and when the labels of test were opened."""
+HOLDOUT: Final = "holdout.jsonl"
+"""The cases of test with their labels, which `dataset.holdout` keeps out of the other files."""
+ALIGNMENTS: Final = "alignments.json"
+"""The results of `evalkit align`."""
 FIGURES: Final = "figures"
 """The folder of the report's figures, one file per figure."""
 
@@ -67,6 +73,9 @@ DERIVED: Final = (
     "argilla.json",
     "label_studio.json",
     LABEL_SAMPLE,
+    SPLIT,
+    HOLDOUT,
+    ALIGNMENTS,
 )
 """Other files that commands write to a run folder; the manifest's `files` lists those of the run itself."""
 SWEEP: Final = "sweep.json"

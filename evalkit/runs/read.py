@@ -40,9 +40,9 @@ def read_run(folder: Path) -> RunResult:
         folder=str(folder),
         config=config,
         manifest=_object(folder / layout.MANIFEST),
-        cases=_records(folder / layout.CASES, Case),
-        judgments=_records(folder / layout.judgments_of(config), Judgment),
-        verdicts=_records(folder / layout.VERDICTS, Verdict),
+        cases=read_records(folder / layout.CASES, Case),
+        judgments=read_records(folder / layout.judgments_of(config), Judgment),
+        verdicts=read_records(folder / layout.VERDICTS, Verdict),
         **_numbers(metrics, folder / layout.METRICS),
     )
 
@@ -68,7 +68,7 @@ def read_outcome(folder: Path) -> Outcome:
     return Outcome(
         config=_config(folder / layout.CONFIG),
         manifest=_object(folder / layout.MANIFEST),
-        verdicts=_records(folder / layout.VERDICTS, Verdict),
+        verdicts=read_records(folder / layout.VERDICTS, Verdict),
         metrics=_numbers(_object(folder / layout.METRICS), folder / layout.METRICS)["metrics"],
     )
 
@@ -79,7 +79,7 @@ def read_cases(folder: Path) -> Sequence[Case]:
     Raises:
         ConfigError: If the file is missing or damaged.
     """
-    return _records(folder.absolute() / layout.CASES, Case)
+    return read_records(folder.absolute() / layout.CASES, Case)
 
 
 def read_edits(folder: Path) -> Sequence[Case]:
@@ -88,7 +88,7 @@ def read_edits(folder: Path) -> Sequence[Case]:
     Raises:
         ConfigError: If the file is missing or damaged.
     """
-    return _records(folder.absolute() / layout.PROBE_CASES, Case)
+    return read_records(folder.absolute() / layout.PROBE_CASES, Case)
 
 
 def read_probes(folder: Path) -> tuple[Sequence[Case], Sequence[Judgment]]:
@@ -97,7 +97,7 @@ def read_probes(folder: Path) -> tuple[Sequence[Case], Sequence[Judgment]]:
     Raises:
         ConfigError: If a file is missing or damaged.
     """
-    return read_edits(folder), _records(folder.absolute() / layout.PROBE_JUDGMENTS, Judgment)
+    return read_edits(folder), read_records(folder.absolute() / layout.PROBE_JUDGMENTS, Judgment)
 
 
 def read_config(folder: Path) -> RunConfig:
@@ -186,8 +186,21 @@ def _config(path: Path) -> RunConfig:
         raise config_error(error, [path]) from None
 
 
-def _records(path: Path, kind: Any) -> Sequence[Any]:
-    """Read and check a file line by line; records beyond the memory limit go to a temporary file next to it."""
+def read_record(path: Path, kind: Any) -> Any:
+    """Read and check a file with one record.
+
+    Raises:
+        ConfigError: If it is missing or damaged.
+    """
+    return _decoded(decoder(kind), _object(path), str(path))
+
+
+def read_records(path: Path, kind: Any) -> Sequence[Any]:
+    """Read and check a file line by line; records beyond the memory limit go to a temporary file next to it.
+
+    Raises:
+        ConfigError: If it is missing or damaged.
+    """
     decode = decoder(kind)
     if path.name == layout.PARQUET:
         return Spool(_parquet_records(path, decode), folder=path.parent)

@@ -12,10 +12,11 @@ import numpy as np
 
 from evalkit.config import ScoringConfig
 from evalkit.core.scale import Scale
+from evalkit.core.splits import is_labeled
 from evalkit.decision import Decision, Kind, decide, kind_of
 from evalkit.errors import ConfigError
 from evalkit.scoring.compare import SCORE, Comparison, RunEntry, compare_runs
-from evalkit.scoring.labels import is_labeled, labels_for, labels_to_decide
+from evalkit.scoring.labels import labels_for, labels_to_decide
 from evalkit.scoring.pipeline import verdicts_of
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Tally, measure

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from evalkit.core.annotations import UNKNOWN, inclusion
+from evalkit.core.splits import is_labeled
 from evalkit.decision import (
     FEW,
     FEW_LABELS,
@@ -102,19 +103,6 @@ def given_weights(cases: Sequence[Case]) -> Floats | None:
     """Return the weights of cases by which comparisons with labels are weighted; `None` if there are none."""
     chosen = label_weights(cases)
     return None if chosen is None or chosen.unknown else chosen.weights
-
-
-def is_labeled(case: Case) -> bool:
-    """Return whether a case, one of its responses or one of its checklist items has a label."""
-    graded = any(one.grade is not None or one.class_name is not None for one in case.responses)
-    return case.label is not None or graded or bool(case.labels) or any(item.labels for item in case.checklist)
-
-
-def unlabeled(case: Case) -> Case:
-    """Return a case without its labels."""
-    responses = tuple(replace(one, grade=None, class_name=None) for one in case.responses)
-    checklist = tuple(replace(item, labels={}) for item in case.checklist)
-    return replace(case, label=None, labels={}, responses=responses, checklist=checklist)
 
 
 def weigh_labels(found: Sequence[Statistic | Metric], chosen: LabelWeights) -> Iterator[Statistic | Metric]:

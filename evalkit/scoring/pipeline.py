@@ -263,10 +263,28 @@ def _score_units(
     for name, one in resolved.each.items():
         fixed = mean_corrections(config, one, clusters, given_weights(cases))[0]
         found += prefix_judge(name, [*statistics(config, cases, one, resolved.by_judge[name]), *_if_unlabeled(fixed)])
+    return ScoredRun(resolved.objects, found, _frontier(resolved), details, clusters, resolved.notes)
+
+
+def frontier_of(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]) -> tuple[FrontierPoint, ...]:
+    """Return the frontier of `score_run` on pairs or responses, without metrics.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        judgments: their judgments.
+
+    Raises:
+        ConfigError: as `score_run`.
+    """
+    return _frontier(_resolve_units(config, cases, read_judgments(cases, judgments, [*config.weights()])))
+
+
+def _frontier(resolved: _ResolvedUnits) -> tuple[FrontierPoint, ...]:
+    config, judges = resolved.config, list(resolved.each.values())
     winners = None if resolved.panel is None else winners_at(resolved.panel, config, judges)
     margins = None if winners is None else np.concatenate([one.margin for one in judges])
-    points = frontier(verdicts, config.tie.min_confidence, winners, margins)
-    return ScoredRun(resolved.objects, found, points, details, clusters, resolved.notes)
+    return frontier(resolved.verdicts, config.tie.min_confidence, winners, margins)
 
 
 def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:

@@ -16,6 +16,8 @@ from evalkit.errors import ConfigError
 from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.stats.bootstrap import tail_of
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.paired import mcnemar as by_mcnemar
+from evalkit.scoring.stats.paired import smallest_gain
 from evalkit.types import Case, Response
 
 SETTINGS = ScoringConfig(bootstrap=300)
@@ -289,3 +291,16 @@ def test_runs_of_classes_are_compared_by_response(configure, judged):
     assert found.metric.value == pytest.approx(0.9 - 0.3)
     assert (found.only_first, found.only_second) == (6, 0)
     assert found.p == pytest.approx(2 / 2**6)
+
+
+@pytest.mark.parametrize("n", [6, 20, 60, 200])
+def test_the_smallest_gain_has_the_power_of_the_exact_test(n):
+    gain = smallest_gain(n, 0.95)
+    assert gain is not None
+    shown = [k for k in range(1, n + 1) if (by_mcnemar(np.ones(k, dtype=np.int64))[0] or 1) <= 0.05]
+    assert shown[0] == 6
+    assert stats.binom.sf(shown[0] - 1, n, gain) == pytest.approx(0.8)
+
+
+def test_too_few_labels_prove_nothing():
+    assert smallest_gain(5, 0.95) is None

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
+from evalkit.scoring.pipeline import frontier_of
 
 PAIRWISE = """tie_rate tie_rate/judged tie_rate/swap_disagreement tie_rate/threshold win_rate/a win_rate/b
 position/consistency position/first_rate position/repeat_consistency position/swap_consistency
@@ -140,6 +141,7 @@ def test_the_frontier(configure, make_case, passes):
     assert [point.accuracy for point in points] == pytest.approx([2 / 3, 1 / 3, 1 / 3, 0])
     assert [point.decided_accuracy for point in points] == [pytest.approx(2 / 3), 0.5, 1, None]
     assert {point.weak_rate for point in points} == {None}
+    assert frontier_of(configure(), cases, judgments) == points
 
 
 def test_the_frontier_shows_weak_violations_and_is_capped(pointwise, make_case, judged):

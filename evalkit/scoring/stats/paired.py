@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import erfc, sqrt
+from math import ceil, erfc, log2, sqrt
 from statistics import NormalDist
 from typing import Any
 
@@ -262,6 +262,23 @@ def smallest_detectable(error: float, confidence: float, family: int) -> float:
     """
     alpha = (1 - confidence) / max(1, family)
     return error * (NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(POWER))
+
+
+def smallest_gain(clusters: int, confidence: float) -> float | None:
+    """Return the smallest gain in accuracy that McNemar's exact test shows at a power of 0.8, `None` if it shows none.
+
+    It is the gain of a run that corrects verdicts and breaks none: the share p with which the k discordant clusters
+    that the test needs, 2 / 2^k <= alpha, are found among n with probability 0.8. The number of discordant clusters is
+    binomial, so p is a quantile of the beta distribution (Clopper and Pearson 1934, Biometrika 26, 404-413).
+
+    Args:
+        clusters: the number of labeled clusters.
+        confidence: the confidence of the test.
+    """
+    from scipy.special import betaincinv
+
+    needed = ceil(log2(2 / (1 - confidence)) - 1e-9)
+    return float(betaincinv(needed, clusters - needed + 1, POWER)) if clusters >= needed else None
 
 
 def letters(order: Sequence[str], differ: Collection[frozenset[str]]) -> dict[str, str]:

@@ -1,0 +1,341 @@
+"""Choose settings on dev, prove them once on test labels, and keep the run's own if nothing can be shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import yaml
+
+from evalkit.alignment.search import Candidate, Side, agreement, candidates, obstacle
+from evalkit.api import rescore
+from evalkit.config import RunConfig
+from evalkit.config.align import AlignConfig, Knob
+from evalkit.core.atomic_files import file_errors, write_file
+from evalkit.core.splits import Side as SideName
+from evalkit.core.splits import Split, is_labeled, without_labels
+from evalkit.datasets.load import fingerprint
+from evalkit.decision import SCORES, USES, Decision, Kind, decide, kind_of, known
+from evalkit.errors import ConfigError
+from evalkit.holdout import open_test, read_held_out, read_split, split_cases, store_split
+from evalkit.results import RunResult
+from evalkit.runs import layout, write_files
+from evalkit.runs.manifest import escaped
+from evalkit.runs.read import read_record
+from evalkit.runs.records import encode_pretty, metric_values
+from evalkit.scoring import score_run
+from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.paired import smallest_detectable, smallest_gain
+from evalkit.types import Metric
+
+Outcome: TypeAlias = Literal["reached", "none", "unproved", "worse", "improved"]
+AFTER, BEFORE = "after", "before"
+PRESETS: Final = Path("conf") / "method"
+_HEAD = "# @package _global_\n# From `evalkit align`: {}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The run's own settings and the chosen ones on one side.
+
+    Attributes:
+        before: the agreement with the run's own settings.
+        after: the agreement with the chosen ones.
+        difference: after minus before, paired.
+        decisions: what may be concluded before and after.
+    """
+
+    before: Metric
+    after: Metric
+    difference: Difference
+    decisions: tuple[Decision, Decision]
+
+    @property
+    def gain(self) -> Metric:
+        """The difference with its interval."""
+        return self.difference.metric
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """The result of an alignment.
+
+    Attributes:
+        outcome: `improved` on test labels; `unproved` or `worse` there; `none` is better on dev; or the goal is
+            `reached` on dev by the run's own settings.
+        metric: the metric of agreement.
+        split: the split, with the openings so far.
+        tried: the number of combinations of settings that were compared on dev.
+        settings: the chosen settings; empty for the run's own.
+        dev: the settings on dev; `None` if none were chosen.
+        test: the settings on test; `None` if its labels stayed closed.
+        optimism: by how much the gain on dev exceeds that on test.
+        obstacles: settings to tune that cannot change anything in this run, and why.
+        seconds: how long the search took.
+        preset: the file that was written.
+    """
+
+    outcome: Outcome
+    metric: str
+    split: Split
+    tried: int
+    settings: Mapping[str, Any]
+    dev: Proof | None
+    test: Proof | None
+    optimism: Metric | None
+    obstacles: Mapping[Knob, str]
+    seconds: float
+    preset: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What an alignment of a run can use: the split of its cases, and the metric of agreement."""
+
+    result: RunResult
+    folder: Path
+    split: Split
+    kind: Kind
+    metric: str
+
+    @classmethod
+    def of(cls, result: RunResult, folder: Path, settings: AlignConfig) -> Labels:
+        """Return the labels of a run; a split in its folder is used, and nothing is written.
+
+        Raises:
+            ConfigError: if there are too few labels, or the split in the folder is of other cases.
+        """
+        split = read_split(folder)
+        if split is None:
+            split = split_cases(result.config, result.cases, share=settings.test, seed=settings.seed)
+        elif split.data != fingerprint(map(without_labels, result.cases)):
+            remedy = f"restore {layout.CASES}, or remove the file"
+            raise ConfigError("is the split of other cases", where=str(folder / layout.SPLIT), remedy=remedy)
+        kind = kind_of(result.metrics)
+        names = (kind.share,) if kind.share is not None else kind.agreement
+        metric = next((name for name in names if name is not None and known(result.metrics, name)), None)
+        if metric is None:
+            raise ConfigError("has no agreement with labels", where=str(folder), remedy="label cases: evalkit label")
+        return cls(result, folder, split, kind, metric)
+
+    def side(self, name: SideName, *, labeled: bool = False) -> Side:
+        """Return the cases of a side; those of test have their labels.
+
+        Args:
+            name: the side.
+            labeled: whether to omit cases without labels.
+
+        Raises:
+            ConfigError: if the file of held-out labels is damaged.
+        """
+        ids = self.split.ids(name)
+        held = {case.id: case for case in read_held_out(self.folder)} if self._hidden(name) else {}
+        cases = [held.get(case.id, case) for case in self.result.cases if case.id in ids]
+        cases = [case for case in cases if not labeled or is_labeled(case)]
+        kept = {case.id for case in cases}
+        return Side(cases, [one for one in self.result.judgments if one.case_id in kept])
+
+    def _hidden(self, name: SideName) -> bool:
+        return name == "test" and self.split.held_out
+
+    def clusters(self, name: SideName) -> int:
+        """Return the number of labeled clusters of a side."""
+        held = {case.id for case in read_held_out(self.folder)} if self._hidden(name) else None
+        ids = self.split.ids(name)
+        mask = [
+            case.id in ids and (is_labeled(case) if held is None else case.id in held) for case in self.result.cases
+        ]
+        return Clusters.of(self.result.config, self.result.cases).covered(np.array(mask, dtype=bool))
+
+    def obstacles(self, tune: Sequence[Knob]) -> dict[Knob, str]:
+        """Return the settings to tune that cannot change anything, and why.
+
+        Raises:
+            ConfigError: if that is all of them.
+        """
+        each = {knob: obstacle(knob, self.result.config, self.kind, self.result.judgments) for knob in tune}
+        found = {knob: why for knob, why in each.items() if why is not None}
+        if len(found) == len(tune):
+            why = "; ".join(f"{knob}: {text}" for knob, text in found.items())
+            raise ConfigError(f"nothing can be tuned ({why})", where="tune", remedy="choose other settings")
+        return found
+
+    def provable(self) -> float | None:
+        """Return the smallest gain that the labels of test could probably prove, `None` if they could prove none.
+
+        For correlations, it assumes that of dev, and that half of its error is common to both judges.
+        """
+        confidence, n = self.result.config.scoring.confidence, self.clusters("test")
+        if self.kind is not SCORES:
+            return smallest_gain(n, confidence)
+        value = agreement(self.result.config, self.kind, self.side("dev", labeled=True))
+        return smallest_detectable((1 - value**2) / sqrt(n), confidence, 1) if n > 1 and abs(value) < 1 else None
+
+
+def align(result: RunResult, folder: Path, settings: AlignConfig) -> Alignment:
+    """Tune a run's scoring settings on train and dev labels, and prove the chosen ones on test labels.
+
+    No judge is called. The labels of test are opened only if some settings are better on dev, and that is recorded
+    first, in the run folder and its report.
+
+    Args:
+        result: the run.
+        folder: its folder, which gets the split and the result.
+        settings: what to tune.
+
+    Raises:
+        ConfigError: if the run has too few labels, nothing can be tuned, or a file cannot be read or written.
+    """
+    begun = time.perf_counter()
+    labels = Labels.of(result, folder, settings)
+    obstacles = labels.obstacles(settings.tune)
+    store_split(folder, labels.split)
+    chosen, reached, tried = _choose(labels, [knob for knob in settings.tune if knob not in obstacles], settings)
+    found = Alignment("none", labels.metric, labels.split, tried, chosen.settings, None, None, None, obstacles, 0.0)
+    if chosen.settings:
+        dev = _prove(labels, chosen, labels.side("dev"))
+        opened = replace(labels, split=open_test(folder, labels.split))
+        test = _prove(opened, chosen, opened.side("test"))
+        optimism = difference_of(dev.gain, test.gain)
+        outcome = _outcome(test, result.config.scoring.confidence)
+        found = replace(found, outcome=outcome, split=opened.split, dev=dev, test=test, optimism=optimism)
+        rescore(result.config, result, folder)  # the report says how often the labels were opened
+    elif reached:
+        found = replace(found, outcome="reached")
+    if found.outcome == "improved":
+        found = replace(found, preset=write_preset(found, settings.name))
+    found = replace(found, seconds=round(time.perf_counter() - begun, 2))
+    _record(folder, found, settings)
+    return found
+
+
+def _choose(labels: Labels, tune: Sequence[Knob], settings: AlignConfig) -> tuple[Candidate, bool, int]:
+    """Return the candidate that is best on dev, whether it reaches the goal, and how many were compared.
+
+    The first of several equally good ones is returned: it changes least. With a goal, it is the first that reaches it.
+    """
+    config, train, dev = labels.result.config, labels.side("train", labeled=True), labels.side("dev", labeled=True)
+    best, most, tried = Candidate({}, 0.0), -np.inf, 0
+    for tried, candidate in enumerate(candidates(config, labels.kind, train, tune), 1):
+        own = candidate.of(config)
+        if settings.goal is not None and _reaches(own, dev, settings.goal):
+            return candidate, True, tried
+        value = agreement(own, labels.kind, dev)
+        if value > most + 1e-12:
+            best, most = candidate, value
+    return best, False, tried
+
+
+def _reaches(config: RunConfig, side: Side, goal: str) -> bool:
+    metrics = score_run(config, side.cases, side.judgments).metrics
+    return USES.index(decide(metrics, config.scoring.confidence).use) >= USES.index(goal)
+
+
+def _prove(labels: Labels, chosen: Candidate, side: Side) -> Proof:
+    """Compare the chosen settings with the run's own on one side, paired."""
+    config = labels.result.config
+    configs = {AFTER: chosen.of(config), BEFORE: config}
+    entries = [RunEntry(name, one, side.cases, side.judgments) for name, one in configs.items()]
+    try:
+        found = compare_runs(entries, config.scoring, [labels.metric])
+    except ConfigError as error:
+        what = f"{labels.metric} has no value on {len(side.cases)} cases of dev or test"
+        raise ConfigError(what, where=str(labels.folder), remedy="label more cases") from error
+    metrics = [score_run(one, side.cases, side.judgments).metrics for one in (config, configs[AFTER])]
+    decisions = [decide(one, config.scoring.confidence) for one in metrics]
+    difference = next(one for one in found.differences if one.metric.name == labels.metric)
+    return Proof(
+        _value(found, BEFORE, labels.metric),
+        _value(found, AFTER, labels.metric),
+        difference,
+        (decisions[0], decisions[1]),
+    )
+
+
+def _value(found: Comparison, run: str, metric: str) -> Metric:
+    return next(one.metric for one in found.entries if one.run == run and one.metric.name == metric)
+
+
+def _outcome(test: Proof, confidence: float) -> Outcome:
+    """Return what test labels show: a difference by its interval and by the paired test."""
+    gain, p = test.gain, test.difference.p
+    if gain.low is None or gain.high is None or p is None or p > 1 - confidence or gain.low <= 0 <= gain.high:
+        return "unproved"
+    return "improved" if gain.low > 0 else "worse"
+
+
+def difference_of(one: Metric, two: Metric) -> Metric:
+    """Return the difference of two independent metrics, with an interval from theirs.
+
+    The method of variance estimates recovery (Zou and Donner 2008, Statist. Med. 27, 1693-1702, equation 8).
+    """
+    value = (one.value or 0.0) - (two.value or 0.0)
+    if None in (one.low, one.high, two.low, two.high):
+        return Metric("optimism", value, n=min(one.n, two.n))
+    (a, b), (c, d) = ((m.low or 0.0, m.high or 0.0) for m in (one, two))
+    x, y = one.value or 0.0, two.value or 0.0
+    low, high = value - sqrt((x - a) ** 2 + (d - y) ** 2), value + sqrt((b - x) ** 2 + (y - c) ** 2)
+    return Metric("optimism", value, low, high, n=min(one.n, two.n))
+
+
+def write_preset(found: Alignment, name: str) -> Path:
+    """Write the chosen settings to a new file in `conf/method`, and return its path.
+
+    Raises:
+        ConfigError: if it cannot be written.
+    """
+    values: dict[str, Any] = {}
+    for key, value in found.settings.items():
+        group, _, rest = key.partition(".")
+        values.setdefault(group, {})[rest] = value
+    assert found.test is not None, "an improvement was proved"
+    gain = found.test.gain
+    what = f"{found.metric} {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] on {gain.n} test labels"
+    text = _HEAD.format(what) + yaml.safe_dump(escaped(values), sort_keys=False, allow_unicode=True)
+    number, path = 1, PRESETS / f"{name}.yaml"
+    while path.exists():
+        number += 1
+        path = PRESETS / f"{name}-{number}.yaml"
+    with file_errors("cannot be written", path, "choose another folder"):
+        write_file(path, [text.encode()])
+    return path
+
+
+def _record(folder: Path, found: Alignment, settings: AlignConfig) -> None:
+    """Append the result to the run's alignments."""
+    path = folder.absolute() / layout.ALIGNMENTS
+    before = read_record(path, dict[str, list[dict[str, Any]]]).get("alignments", []) if path.is_file() else []
+    now = {
+        "settings": settings.model_dump(mode="json"),
+        "outcome": found.outcome,
+        "metric": found.metric,
+        "tried": found.tried,
+        "chosen": found.settings,
+        "dev": _json(found.dev),
+        "test": _json(found.test),
+        "optimism": None if found.optimism is None else metric_values(found.optimism),
+        "opened": len(found.split.opened),
+        "calls": 0,
+        "cost_usd": 0.0,
+        "seconds": found.seconds,
+        "preset": None if found.preset is None else str(found.preset),
+    }
+    write_files(folder, {layout.ALIGNMENTS: encode_pretty({"alignments": [*before, now]})})
+
+
+def _json(proof: Proof | None) -> dict[str, Any] | None:
+    if proof is None:
+        return None
+    return {
+        "before": metric_values(proof.before),
+        "after": metric_values(proof.after),
+        "difference": metric_values(proof.gain),
+        "p": proof.difference.p,
+        "decisions": [one.json() for one in proof.decisions],
+    }

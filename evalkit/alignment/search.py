@@ -1,0 +1,154 @@
+"""Search scoring settings over stored answers: fit them on train, simplest settings first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise, product
+from math import comb
+from typing import Any, Final
+
+import numpy as np
+
+from evalkit.config import CHECKLIST, RunConfig
+from evalkit.config.align import Knob
+from evalkit.decision import PAIRS, SCORES, Kind
+from evalkit.scoring import verdicts_of
+from evalkit.scoring.pipeline import frontier_of
+from evalkit.scoring.verdicts.objects import field_values
+from evalkit.types import Case, Judgment
+
+THRESHOLD, WEIGHTS, COMBINE, VOTE = "tie.threshold", "scoring.weights", "scoring.combine", "judge.vote"
+STEPS, MOST_WEIGHTINGS = (20, 10, 5, 4, 2), 300
+"""Weights are multiples of 1 / 20, or coarser if there would be more weightings than this."""
+_EQUAL: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The cases of one side of a split, with their judgments."""
+
+    cases: Sequence[Case]
+    judgments: Sequence[Judgment]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Settings that were fitted on train.
+
+    Attributes:
+        settings: the keys that differ from the run's config, with their values.
+        train: the agreement on train.
+    """
+
+    settings: Mapping[str, Any]
+    train: float
+
+    def of(self, config: RunConfig) -> RunConfig:
+        """Return a config with these settings."""
+        return config.with_(self.settings)
+
+
+def obstacle(knob: Knob, config: RunConfig, kind: Kind, judgments: Sequence[Judgment]) -> str | None:
+    """Return why a setting cannot change anything in a run, `None` if it can."""
+    if config.mode.name == CHECKLIST:
+        return "checklist items have no such setting"
+    classes = bool(config.rubric.classes)
+    if knob == "threshold":
+        if classes or kind is not PAIRS:
+            return "the labels are not of pairs"
+        return None if config.tie.allow else "tie.allow is false"
+    if knob == "weights":
+        if classes or not any(one.criteria for one in judgments):
+            return "the answers have no values by criterion"
+        if config.scoring.aggregate == "overall":
+            return "scoring.aggregate is overall"
+        return None if len(config.criteria) > 1 else "there is one criterion"
+    if knob == "combine":
+        return "there is one sample of each answer" if classes or config.mode.samples == 1 else None
+    return None if len({one.judge for one in judgments}) > 1 else "there is one judge"
+
+
+def candidates(config: RunConfig, kind: Kind, train: Side, tune: Sequence[Knob]) -> Iterator[Candidate]:
+    """Yield the run's own settings, then for each combination of changed settings the best values on train.
+
+    Combinations with fewer changes come first. Among equally good values, the first one wins, and the run's own come
+    before all others.
+
+    Args:
+        config: the run's config.
+        kind: what the labels are about.
+        train: the labeled cases to fit on.
+        tune: the settings that may change.
+    """
+    yield Candidate({}, agreement(config, kind, train))
+    for size in range(1, len(tune) + 1):
+        for knobs in combinations(tune, size):
+            choices = [_choices(knob, config) for knob in knobs if knob != "threshold"]
+            best: Candidate | None = None
+            for values in product(*choices):
+                settings = {key: value for one in values for key, value in one.items()}
+                for found in _fitted(config.with_(settings), kind, train, settings, threshold="threshold" in knobs):
+                    best = found if best is None or found.train > best.train + _EQUAL else best
+            if best is not None:
+                yield best
+
+
+def _choices(knob: Knob, config: RunConfig) -> list[dict[str, Any]]:
+    """Return the other values of a setting."""
+    if knob == "weights":
+        current = config.weights()
+        return [
+            {WEIGHTS: one}
+            for one in weightings(list(config.criteria))
+            if any(abs(one[name] - share) > _EQUAL for name, share in current.items())
+        ]
+    if knob == "combine":
+        return [{COMBINE: how} for how in ("mean", "median", "majority") if how != config.scoring.combine]
+    votes = ["majority", "weighted"] if config.rubric.classes else ["majority", "mean", "median", "weighted"]
+    if not config.judge.weights:  # then it is the mean
+        votes.remove("weighted")
+    return [{VOTE: how} for how in votes if how != config.judge.vote]
+
+
+def _fitted(
+    config: RunConfig, kind: Kind, side: Side, settings: Mapping[str, Any], *, threshold: bool
+) -> Iterator[Candidate]:
+    if not threshold:
+        yield Candidate(settings, agreement(config, kind, side))
+        return
+    for point in frontier_of(config, side.cases, side.judgments):
+        if point.accuracy is not None and point.threshold != config.tie.threshold:
+            yield Candidate({**settings, THRESHOLD: point.threshold}, point.accuracy)
+
+
+def weightings(names: Sequence[str]) -> Iterator[dict[str, float]]:
+    """Yield the weights of criteria that are multiples of one step and sum to 1."""
+    steps = next((n for n in STEPS if comb(n + len(names) - 1, n) <= MOST_WEIGHTINGS), 1)
+    for bars in combinations(range(steps + len(names) - 1), len(names) - 1):
+        ends = (-1, *bars, steps + len(names) - 1)
+        parts = [after - before - 1 for before, after in pairwise(ends)]
+        yield {name: part / steps for name, part in zip(names, parts, strict=True)}
+
+
+def agreement(config: RunConfig, kind: Kind, side: Side) -> float:
+    """Return the share of labeled verdicts that are correct, or the rank correlation of scores and grades.
+
+    Without any verdict, or where all scores are equal, it is -1.
+    """
+    rows = field_values(verdicts_of(config, side.cases, side.judgments), "label", "winner", "class_name", "score")
+    if kind is SCORES:
+        return _correlation([(score, label) for label, _, _, score in rows if isinstance(label, float)])
+    right = [
+        (winner or name) == label for label, winner, name, _ in rows if isinstance(label, str) and (winner or name)
+    ]
+    return float(np.mean(right)) if right else -1.0
+
+
+def _correlation(pairs: Sequence[tuple[float | None, float]]) -> float:
+    from scipy.stats import rankdata
+
+    read = np.array([pair for pair in pairs if pair[0] is not None], dtype=np.float64).reshape(-1, 2)
+    if len(read) < 2 or not np.ptp(read, axis=0).all():
+        return -1.0
+    return float(np.corrcoef(rankdata(read, axis=0), rowvar=False)[0, 1])

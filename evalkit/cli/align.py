@@ -1,0 +1,160 @@
+"""`evalkit align RUN`: find better settings of a judge, and prove them on labels that did not choose them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from evalkit.alignment.alignment import Alignment, Labels, Outcome, Proof, align
+from evalkit.cli.console import log, plain_console, print_heading, text_table
+from evalkit.cli.finished_run import check_named, read_value
+from evalkit.config.align import KNOBS, AlignConfig
+from evalkit.config.run_config import config_error
+from evalkit.core.display import number
+from evalkit.core.translation import in_every_language
+from evalkit.decision import SCORES
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.report.decisions import USES
+from evalkit.runs import read_run
+from evalkit.runs.layout import ALIGNMENTS
+from evalkit.tracking.connection import one_at_a_time
+from evalkit.types import Metric
+
+TUNE: Final = "tune"
+_GROUP: Final = "align."
+_OUTCOMES: Final[Mapping[Outcome, str]] = {
+    "reached": "The run's own settings reach the goal on dev. Nothing was changed, and the test labels stay closed.",
+    "none": "No other settings are better on dev: no gain that these labels can show. The judge is unchanged, and the "
+    "test labels stay closed.",
+    "unproved": "No gain that these labels can show: on test labels, the difference may be 0. The judge is unchanged.",
+    "worse": "The settings that are better on dev are worse on test labels. The judge is unchanged.",
+    "improved": "Better on test labels that did not choose the settings.",
+}
+
+
+def main(arguments: Namespace) -> int:
+    """Align a run, and print what was found; no gain is a result, too.
+
+    Raises:
+        ConfigError: if a setting is wrong, or the run has too few labels.
+    """
+    check_named(arguments, "a run folder")
+    folder, settings = Path(arguments.run_folder), read_settings(arguments.overrides)
+    with one_at_a_time(f"align {folder.resolve()}"):
+        found = align(read_run(folder), folder, settings)
+    _print(found, folder)
+    return 0
+
+
+def read_settings(words: Sequence[str]) -> AlignConfig:
+    """Return the settings in overrides: `tune=[…]` and `align.KEY=VALUE`.
+
+    Raises:
+        ConfigError: if a word is something else, or a value is invalid.
+    """
+    values: dict[str, Any] = {}
+    known = [TUNE, *(f"{_GROUP}{name}" for name in AlignConfig.model_fields if name != TUNE)]
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or key not in known:
+            raise ConfigError("is not a setting of align", where=key, remedy=did_you_mean(key, known))
+        values[key.removeprefix(_GROUP)] = read_value(key, text)
+    try:
+        return AlignConfig.model_validate(values)
+    except ValidationError as error:
+        found = config_error(error, [])
+        key = found.where or TUNE
+        where = key if key.startswith(TUNE) else f"{_GROUP}{key}"
+        raise ConfigError(
+            found.what, where=where, remedy=found.remedy or f"tune is a list of {', '.join(KNOBS)}"
+        ) from None
+
+
+def plan(words: Sequence[str]) -> int:
+    """Print what an alignment could prove with the labels of a run; nothing is written, and no label is used twice.
+
+    Raises:
+        ConfigError: as `main`.
+    """
+    if not words or ("=" in words[0] and not Path(words[0]).is_dir()):
+        raise ConfigError("needs a run folder", where="evalkit plan align", remedy="evalkit plan align RUN tune=[…]")
+    folder, settings = Path(words[0]), read_settings(words[1:])
+    labels = Labels.of(read_run(folder), folder, settings)
+    for line in _plan(labels, settings):
+        print(line)
+    return 0
+
+
+def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
+    skipped = labels.obstacles(settings.tune)
+    sides = ", ".join(f"{name} {labels.clusters(name)}" for name in ("train", "dev", "test"))
+    yield f"labels by {labels.split.by}: {sides}"
+    yield f"to tune: {', '.join(knob for knob in settings.tune if knob not in skipped)}; no calls, $0"
+    yield from (f"note: {knob} cannot be tuned: {why}" for knob, why in skipped.items())
+    smallest, metric = labels.provable(), labels.result.metrics[labels.metric]
+    if smallest is None:
+        yield f"These labels can prove no gain in {labels.metric}: test has too few."
+        return
+    how = (
+        "with the correlation on dev" if labels.kind is SCORES else "by a judge that corrects verdicts and breaks none"
+    )
+    what = f"smallest gain in {labels.metric} that these labels can prove, with a probability of 0.8"
+    yield f"{what}: {number(smallest)}, {how}"
+    if metric.value is not None and metric.value + smallest > 1:
+        yield f"The judge has {number(metric.value)} now, so these labels can prove no gain: label more cases."
+
+
+def _print(found: Alignment, folder: Path) -> None:
+    console = plain_console()
+    console.print(print_heading("align", f" ({folder}, {found.tried} combinations of settings)"))
+    if not found.split.held_out:
+        log("note", "reports of this run show all labels, so test is not untouched; dataset.holdout=0.3 keeps it so")
+    for knob, why in found.obstacles.items():
+        log("note", f"{knob} cannot be tuned: {why}")
+    for key, value in found.settings.items():
+        console.print(f"  {key}: {value}")
+    if found.dev is not None:
+        console.print()
+        table = text_table(("side", "metric", "before", "after", "difference", "decision"), ("n",))
+        for name, proof in (("dev", found.dev), ("test", found.test)):
+            if proof is not None:
+                table.add_row(name, *_cells(found.metric, proof))
+        if found.optimism is not None:
+            table.add_row("optimism", found.metric, "", "", _interval(found.optimism, signed=True), "", "")
+        console.print(table)
+    console.print()
+    console.print(f"  • {_OUTCOMES[found.outcome]}")
+    if found.test is not None and found.outcome == "unproved" and found.test.difference.detectable is not None:
+        seen = number(found.test.difference.detectable)
+        console.print(f"  • With these test labels, a difference of {seen} would have been found.")
+    if found.test is not None:
+        times = len(found.split.opened)
+        console.print(f"  • Test labels opened {'once' if times == 1 else f'{times} times'}.")
+    console.print(f"  • No calls, $0; {found.seconds:.1f} s.")
+    if found.preset is not None:
+        console.print(f"written: {found.preset}; use it with method={found.preset.stem}")
+    console.print(f"written: {folder / ALIGNMENTS}")
+
+
+def _cells(metric: str, proof: Proof) -> tuple[str, ...]:
+    before, after = (in_every_language(USES[one.use])[0] for one in proof.decisions)
+    decision = before if before == after else f"{before} → {after}"
+    return (
+        metric,
+        _interval(proof.before),
+        _interval(proof.after),
+        _interval(proof.gain, signed=True),
+        decision,
+        str(proof.gain.n),
+    )
+
+
+def _interval(metric: Metric, *, signed: bool = False) -> str:
+    value = number(metric.value, signed=signed)
+    return (
+        value if metric.low is None or metric.high is None else f"{value} [{number(metric.low)}, {number(metric.high)}]"
+    )

@@ -1,0 +1,108 @@
+"""The split of cases into train, dev and test by cluster, and cases without their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from evalkit.core.hashing import digest
+from evalkit.types import Case
+
+Side: TypeAlias = Literal["train", "dev", "test"]
+FEWEST: Final = 3
+"""Fewer clusters with labels cannot be split: each side needs one."""
+
+
+def is_labeled(case: Case) -> bool:
+    """Return whether a case has any label: its own, one of a response, an annotator's, or one of an item."""
+    graded = any(one.grade is not None or one.class_name is not None for one in case.responses)
+    return graded or case.label is not None or bool(case.labels) or any(item.labels for item in case.checklist)
+
+
+def without_labels(case: Case) -> Case:
+    """Return a case without any label."""
+    return replace(
+        case,
+        label=None,
+        labels={},
+        responses=tuple(replace(one, grade=None, class_name=None) for one in case.responses),
+        checklist=tuple(replace(item, labels={}) for item in case.checklist),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The side of each case: `train` and `dev` choose settings, `test` proves them.
+
+    Attributes:
+        data: the hash of the cases without their labels, so that the sides do not depend on labels' values.
+        by: the column that defines the clusters.
+        seed: the seed.
+        share: the share of the clusters in test.
+        held_out: whether the labels of test were kept out of the run from the start.
+        train: the ids of its cases.
+        dev: the ids of its cases.
+        test: the ids of its cases.
+        opened: when the labels of test were used, in ISO 8601.
+    """
+
+    data: str
+    by: str
+    seed: int
+    share: float
+    held_out: bool
+    train: tuple[str, ...]
+    dev: tuple[str, ...]
+    test: tuple[str, ...]
+    opened: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        cases: Sequence[Case],
+        cluster: Sequence[int],
+        *,
+        data: str,
+        by: str,
+        seed: int,
+        share: float,
+        held_out: bool = False,
+    ) -> Split:
+        """Return the split of cases: clusters in the order of a hash of data, seed and first case.
+
+        Clusters with labels and those without are split apart, so each side has its share of the labels: `share` in
+        test, and half of the rest in train.
+
+        Args:
+            cases: the cases.
+            cluster: the cluster of each case.
+            data: the hash of the cases without their labels.
+            by: the column that defines the clusters.
+            seed: the seed.
+            share: the share of test.
+            held_out: whether the labels of test are kept out of the run.
+        """
+        first: dict[int, str] = {}
+        labeled: dict[int, bool] = {}
+        for case, number in zip(cases, cluster, strict=True):
+            first.setdefault(number, case.id)
+            labeled[number] = labeled.get(number, False) or is_labeled(case)
+        side: dict[int, Side] = {}
+        for with_labels in (True, False):
+            some = [number for number, has in labeled.items() if has is with_labels]
+            some.sort(key=lambda number: digest([data, seed, first[number]]))
+            proving = max(1, round(share * len(some)))
+            fitting = proving + (len(some) - proving + 1) // 2
+            side |= {
+                number: "test" if rank < proving else "train" if rank < fitting else "dev"
+                for rank, number in enumerate(some)
+            }
+        ids: dict[Side, list[str]] = {"train": [], "dev": [], "test": []}
+        for case, number in zip(cases, cluster, strict=True):
+            ids[side[number]].append(case.id)
+        return cls(data, by, seed, share, held_out, *map(tuple, (ids["train"], ids["dev"], ids["test"])))
+
+    def ids(self, side: Side) -> frozenset[str]:
+        """Return the ids of the cases of a side."""
+        return frozenset({"train": self.train, "dev": self.dev, "test": self.test}[side])
