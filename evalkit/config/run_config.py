@@ -206,7 +206,7 @@ class RunConfig(Section):
         if self.scoring.weights:
             found.append("scoring.weights: the judge chooses one class by all criteria, without weights: remove it")
         if self.judge.judges is not None and vote in ("mean", "median"):
-            found.append(f"judge.vote: classes have no {vote}: set judge.vote=majority or judge.vote=weighted")
+            found.append(f"judge.vote: classes have no {vote}: set judge.vote=majority, weighted or dawid_skene")
         if self.scoring.normalize != "none":
             found.append("scoring.normalize: classes have no scale to normalize: remove it")
         for name, one in self.criteria.items():
@@ -248,6 +248,8 @@ class RunConfig(Section):
                 f"scoring.aggregate: output.format '{self.output.format}' has no winners by criterion: set "
                 "output=json, or scoring.aggregate=auto"
             )
+        if self.judge.vote == "dawid_skene" and self.mode.scores and not self.rubric.classes:
+            found.append("judge.vote: dawid_skene is for pairs and classes, not for scores: set judge.vote=majority")
         if arbiter is not None and arbiter.label in [member.label for member in self.judge.members]:
             found.append(f"swap.arbiter: '{arbiter.label}' is also the judge's name: set a different name")
         return found

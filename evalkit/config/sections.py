@@ -118,9 +118,10 @@ class JudgeConfig(Section):
     """Longest answer in bytes, decompressed; a longer answer is a failed call."""
     judges: tuple[JudgeConfig, ...] | None = None
     """The judges of a panel, each with the keys of `judge`."""
-    vote: Literal["majority", "mean", "median", "weighted"] = "majority"
-    """How a panel decides: the most frequent winner (the median of scores), or the mean, median or weighted mean of
-    margins or scores.
+    vote: Literal["majority", "dawid_skene", "mean", "median", "weighted"] = "majority"
+    """How a panel decides: the most frequent winner (the median of scores), the most probable winner or class by the
+    judges' errors as estimated without labels (`dawid_skene`), or the mean, median or weighted mean of margins or
+    scores.
     """
     quorum: Annotated[int, Field(gt=0)] | None = None
     """How many judges must have a verdict; by default half of the panel."""
@@ -164,6 +165,11 @@ class JudgeConfig(Section):
             )
         if self.vote == "weighted" and not any(self.weights.get(name, 1.0) for name in names):
             raise ValueError("every judge's weight is 0: give at least one judge a weight above 0")
+        if self.vote == "dawid_skene" and len(names) < 3:
+            raise ValueError(
+                f"vote is dawid_skene, which needs three judges, but there are {len(names)}: add judges, or set "
+                "vote=majority"
+            )
         if self.quorum is not None and self.quorum > len(names):
             raise ValueError(f"quorum is {self.quorum}, but there are {len(names)} judges: choose at most that number")
         return self

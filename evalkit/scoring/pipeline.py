@@ -33,16 +33,18 @@ from evalkit.scoring.metrics.rates import (
     missing_statistics,
     weight_statistics,
 )
+from evalkit.scoring.metrics.refits import FittedVote, fitted_classes, fitted_pairs, widened
 from evalkit.scoring.metrics.repeats import class_sample_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.slices import slice_results
+from evalkit.scoring.stats.arrays import Floats
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.checklists import ItemColumns, read_items, scored_judgments
 from evalkit.scoring.verdicts.classes import class_verdicts
 from evalkit.scoring.verdicts.objects import class_verdict_objects, verdict_objects
 from evalkit.scoring.verdicts.pairs import aggregate_notes, resolve_pairs, settled, use_expectations
-from evalkit.scoring.verdicts.panel import Panel, check_names, metric_part, vote, winners_at
+from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel, check_names, metric_part, vote, winners_at
 from evalkit.scoring.verdicts.pointwise import compare_scores, control_length, score_lists, score_responses
 from evalkit.scoring.verdicts.rewards import differences, reward_margins
 from evalkit.types import Case, ItemVerdict, Judgment, Metric, Verdict
@@ -85,7 +87,7 @@ def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judg
         ConfigError: if the judgments do not belong to the cases or lack what the settings require.
     """
     scored = score_without_intervals(config, cases, judgments)
-    metrics = _metrics(config, scored.found, scored.clusters)
+    metrics = _metrics(config, scored, given_weights(cases))
     sliced, table = slice_results(config, cases, scored.found, scored.clusters)
     details = {**scored.details, **table}
     return Scores(scored.verdicts, metrics | sliced, scored.frontier, details, scored.notes, scored.clusters)
@@ -101,6 +103,7 @@ class ScoredRun:
     details: Mapping[str, Any]
     clusters: Clusters
     notes: tuple[str, ...] = ()
+    fitted: FittedVote | None = None
 
 
 def score_without_intervals(
@@ -263,7 +266,10 @@ def _score_units(
     for name, one in resolved.each.items():
         fixed = mean_corrections(config, one, clusters, given_weights(cases))[0]
         found += prefix_judge(name, [*statistics(config, cases, one, resolved.by_judge[name]), *_if_unlabeled(fixed)])
-    return ScoredRun(resolved.objects, found, _frontier(resolved), details, clusters, resolved.notes)
+    panel, fitted = resolved.panel, None
+    if panel is not None and panel.vote == DAWID_SKENE and config.tie.allow:
+        fitted = fitted_pairs(panel, verdicts, judges)
+    return ScoredRun(resolved.objects, found, _frontier(resolved), details, clusters, resolved.notes, fitted)
 
 
 def frontier_of(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]) -> tuple[FrontierPoint, ...]:
@@ -305,7 +311,8 @@ def _score_classes(
 ) -> ScoredRun:
     """Score a run whose judges choose classes: each judge, and the panel if there are several."""
     judgments = use_expectations(config, judgments)
-    verdicts, each = class_verdicts(config, cases, judgments, _panel(config, judgments))
+    panel = _panel(config, judgments)
+    verdicts, each = class_verdicts(config, cases, judgments, panel)
     more, details = class_extras(config, verdicts, clusters, given_weights(cases))
     votes = class_panel_statistics(verdicts, list(each.values())) if each else []
     repeated = config.mode.samples > 1
@@ -329,7 +336,8 @@ def _score_classes(
             own += [*class_sample_statistics(one, asked), split_class_rate(one)]
         own += _if_unlabeled(class_corrections(one, config.scoring.confidence, clusters, given_weights(cases))[0])
         found += prefix_judge(name, own)
-    return ScoredRun(class_verdict_objects(cases, verdicts), found, (), details, clusters)
+    fitted = fitted_classes(panel, verdicts) if panel is not None and panel.vote == DAWID_SKENE else None
+    return ScoredRun(class_verdict_objects(cases, verdicts), found, (), details, clusters, fitted=fitted)
 
 
 def _if_unlabeled(found: Sequence[Statistic]) -> Sequence[Statistic]:
@@ -337,11 +345,15 @@ def _if_unlabeled(found: Sequence[Statistic]) -> Sequence[Statistic]:
     return found if any(one.note and RANDOM in one.note for one in found) else ()
 
 
-def _metrics(config: RunConfig, found: Sequence[Statistic | Metric], clusters: Clusters) -> dict[str, Metric]:
+def _metrics(config: RunConfig, scored: ScoredRun, weights: Floats | None) -> dict[str, Metric]:
+    found, clusters = scored.found, scored.clusters
     statistics = [item for item in found if isinstance(item, Statistic)]
     metrics = measure(statistics, config.scoring, clusters) | {
         one.name: one for one in found if isinstance(one, Metric)
     }
+    if scored.fitted is not None:
+        refits = measure(scored.fitted.statistics(found, weights), config.scoring, clusters)
+        metrics |= {name: widened(metrics[name], again) for name, again in refits.items()}
     counts = {statistic.name: statistic.clusters(clusters) for statistic in statistics}
     for judge in (None, *judges_of(metrics)):
         own, start = metrics_of(metrics, judge), "" if judge is None else f"judge/{judge}/"

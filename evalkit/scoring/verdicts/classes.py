@@ -90,11 +90,7 @@ def vote_panel(responses: ClassColumns, panel: Panel, name: str, each: Sequence[
     answered = votes != MISSING
     voted = answered & (votes != SPLIT)
     weights = np.where(voted, panel.weights, 0.0)
-    counts = np.zeros((votes.shape[1], width + 1))
-    rows = np.broadcast_to(np.arange(votes.shape[1]), votes.shape)
-    np.add.at(counts, (rows[voted], _column(votes[voted], width)), weights[voted])
-    counts[~panel.has_quorum(voted)] = 0.0
-    verdicts = elect(counts)
+    verdicts = elect(panel.counts(votes, (*range(width), ABSTAINED)).T * panel.has_quorum(voted)[:, None])
     verdicts[(verdicts == MISSING) & panel.has_quorum(answered)] = SPLIT
     unknown = np.full((votes.shape[1], width), np.nan)
     given = [unknown if one.probabilities is None else one.probabilities for one in each]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Final
 
 import numpy as np
 
@@ -29,10 +30,14 @@ from evalkit.scoring.columns import (
     sign,
 )
 from evalkit.scoring.judgments import JudgmentColumns
-from evalkit.scoring.stats.arrays import Bools, Codes, Floats
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide
+from evalkit.scoring.stats.dawid_skene import true_codes
 from evalkit.scoring.verdicts.pairs import apply_ties, at_threshold
 from evalkit.scoring.verdicts.pointwise import compare_scores
 from evalkit.types import Case
+
+DAWID_SKENE: Final = "dawid_skene"
+CLASSES: Final = (A, TIE, B)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class Panel:
     Attributes:
         names: the names of the judges.
         weights: (judges, 1) their weights relative to the largest; all equal unless `vote` is weighted.
-        vote: `majority`, `mean` or `weighted`.
+        vote: `majority`, `dawid_skene`, `mean`, `median` or `weighted`.
         quorum: the number of votes that a verdict requires.
     """
 
@@ -80,17 +85,38 @@ class Panel:
         found[sufficient] = np.nanmedian(np.where(voted, values, np.nan)[:, sufficient], axis=0)
         return found
 
+    @property
+    def elects(self) -> bool:
+        """Whether it elects a winner, and does not average margins."""
+        return self.vote in ("majority", DAWID_SKENE)
+
+    def counts(self, votes: Codes | Ints, codes: Sequence[int]) -> Floats:
+        """Return the votes for each code, (codes, units), or by the model of Dawid and Skene its probability."""
+        if self.vote == DAWID_SKENE:
+            return true_codes(np.stack([votes == code for code in codes]))
+        return np.stack([self.weights[:, 0] @ (votes == code) for code in codes])
+
     def elect(self, winners: Codes) -> Codes:
         """Return the outcome with the most votes, or a tie; below the quorum, return the code NONE."""
-        a, tie, b = ((winners == code).sum(axis=0) for code in (A, TIE, B))
-        found = np.where((a > b) & (a > tie), A, np.where((b > a) & (b > tie), B, TIE))
-        return np.where(self.has_quorum(winners != NONE), found, NONE).astype(np.int8)
+        return winners_of(self.counts(winners, CLASSES), self.has_quorum(winners != NONE))
 
     def decide(self, winners: Codes) -> Codes:
         """Return the result of the votes on winners under the panel's rule."""
-        if self.vote == "majority":
+        if self.elects:
             return self.elect(winners)
         return sign(self.average(np.where(winners == NONE, np.nan, winners.astype(np.float64))))
+
+
+def winners_of(counts: Floats, quorum: Bools) -> Codes:
+    """Return the outcome with the highest count, or a tie; below the quorum, return the code NONE.
+
+    Args:
+        counts: (3, units) the votes for A, TIE and B, or their probabilities.
+        quorum: (units,) which units have a quorum.
+    """
+    a, tie, b = counts
+    found = np.where((a > b + FUZZ) & (a > tie + FUZZ), A, np.where((b > a + FUZZ) & (b > tie + FUZZ), B, TIE))
+    return np.where(quorum, found, NONE).astype(np.int8)
 
 
 def vote(
@@ -128,7 +154,7 @@ def vote(
 
 def winners_at(panel: Panel, config: RunConfig, each: Sequence[VerdictColumns]) -> Callable[[float], Codes] | None:
     """Return the winners as a function of the threshold if it applies before the vote, otherwise `None`."""
-    if panel.vote != "majority" or each[0].passes is None:
+    if not panel.elects or each[0].passes is None:
         return None
     min_confidence = config.tie.min_confidence
     return lambda threshold: panel.elect(np.stack([at_threshold(o, threshold, min_confidence)[0] for o in each]))
@@ -156,15 +182,18 @@ def _vote_pairs(
     panel: Panel, tie: TieConfig, cases: Sequence[Case], judgments: JudgmentColumns, each: Sequence[VerdictColumns]
 ) -> VerdictColumns:
     """Return the vote of the judges' winners after their tie rules, or the mean of their margins before the rules."""
-    elected = panel.vote == "majority"
+    elected = panel.elects
     winners = np.stack([one.winner if elected else one.lean for one in each])
     reasons = np.stack([one.reason for one in each])
     if not elected:  # the rules come after the mean
         reasons = np.where(reasons == FORCED, JUDGED, reasons)
     margins = np.stack([_margin_votes(one) for one in each])
     mean = panel.average(margins)
-    lean = panel.elect(winners) if elected else sign(mean)
-    margin = _vote_lead(winners) if elected else mean
+    lean, margin = sign(mean), mean
+    if elected:  # the margin is the share of votes, or the probability, by which A leads B
+        counts = panel.counts(winners, CLASSES)
+        lean = winners_of(counts, panel.has_quorum(winners != NONE))
+        margin = divide(counts[0] - counts[2], counts.sum(axis=0))
     present = lean != NONE
     found = VerdictColumns(
         each[0].pairs,
@@ -189,13 +218,6 @@ def _margin_votes(verdicts: VerdictColumns) -> Floats:
     return np.where(verdicts.lean == NONE, np.nan, np.where(verdicts.lean == TIE, 0.0, margin))
 
 
-def _vote_lead(winners: Codes) -> Floats:
-    """Return the share of votes by which A leads B."""
-    votes = (winners != NONE).sum(axis=0)
-    lead = (winners == A).sum(axis=0) - (winners == B).sum(axis=0)
-    return np.asarray(np.divide(lead, votes, out=np.full(len(votes), np.nan), where=votes > 0))
-
-
 def _reasons(lean: Codes, winners: Codes, reasons: Codes) -> Codes:
     """Return the reasons: a majority tie has the judges' own reason, the least forced one, any other tie is a split.
 
@@ -205,7 +227,8 @@ def _reasons(lean: Codes, winners: Codes, reasons: Codes) -> Codes:
     least = (JUDGED, DISAGREEMENT, SPLIT, CANCELED)
     own = np.select([((winners == TIE) & (reasons == reason)).any(axis=0) for reason in least], least, THRESHOLD)
     tied = np.where((tie > a) & (tie > b), own, SPLIT)
-    won = np.where(((winners == lean) & (reasons != FORCED)).any(axis=0), JUDGED, FORCED)
+    forced, judged = ((winners == lean) & (reasons == FORCED)).any(axis=0), (winners == lean) & (reasons != FORCED)
+    won = np.where(forced & ~judged.any(axis=0), FORCED, JUDGED)
     return np.where(lean == NONE, MISSING, np.where(lean == TIE, tied, won)).astype(np.int8)
 
 

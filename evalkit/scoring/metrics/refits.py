@@ -1,0 +1,153 @@
+"""Votes that are fitted without labels: intervals of what depends on them, with the vote fitted again in each resample.
+
+A verdict depends only on the pattern of the judges' votes and on the fit, so that the counts of each pattern and label
+give every share of verdicts and agreement with labels under any fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from evalkit.scoring.columns import NONE, PairColumns, VerdictColumns
+from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, ClassColumns
+from evalkit.scoring.metrics.agreement import agreement_statistics, confusion_statistics
+from evalkit.scoring.metrics.classes import class_statistics
+from evalkit.scoring.metrics.rates import tie_statistics
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
+from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tally
+from evalkit.scoring.stats.dawid_skene import VotePatterns
+from evalkit.scoring.verdicts.classes import elect
+from evalkit.scoring.verdicts.panel import CLASSES, Panel, winners_of
+from evalkit.types import Metric
+
+MOST: Final = 1000
+"""With more patterns of votes than this, the vote is not fitted again, because that would take minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class FittedVote:
+    """A panel's vote that can be fitted again.
+
+    Attributes:
+        patterns: the patterns of the judges' votes.
+        tally: the case of each unit.
+        labels: (units,) the index of each unit's label in `codes`, or their number without a label.
+        decide: maps probabilities (codes, n) and whether there is a quorum (n,) to verdicts (n,).
+        quorum: (patterns,) whether the pattern has a quorum.
+        verdicts: every verdict that there can be.
+        cells: the per-cell columns of each statistic, for each label or none and each verdict.
+    """
+
+    patterns: VotePatterns
+    tally: Tally
+    labels: Ints
+    decide: Callable[[Floats, Bools], Codes | Ints]
+    quorum: Bools
+    verdicts: Ints
+    cells: Mapping[str, Floats]
+
+    def statistics(self, found: Sequence[Statistic | Metric], weights: Floats | None) -> list[Statistic]:
+        """Return the statistics that depend on labels and verdicts alone, with the vote fitted to each resample.
+
+        Args:
+            found: the run's statistics.
+            weights: (cases,) the weights of labeled cases; `None` without weights.
+        """
+        patterns, labels = self.patterns.hot.shape[2], self.patterns.hot.shape[1] + 1
+        kept = [one for one in found if isinstance(one, Statistic) and one.name in self.cells and patterns <= MOST]
+        cell = self.patterns.of * labels + self.labels
+        columns = [self.tally(self.patterns.of == place) for place in range(patterns)]
+        counted = [self.tally(cell == place) for place in range(patterns * labels)]
+        columns += counted if weights is None else [*counted, *(column * weights for column in counted)]
+        table = Table.of(columns)
+
+        def values(totals: Floats) -> Floats:
+            chances = np.moveaxis(self.patterns.fit(totals[:, :patterns]), 1, 0)
+            quorum = np.tile(self.quorum, len(totals))
+            verdicts = self.decide(chances.reshape(len(chances), -1), quorum).reshape(len(totals), patterns)
+            shares = (verdicts[:, :, None] == self.verdicts).astype(np.float64)
+            each = totals[:, patterns:].reshape(len(totals), -1, patterns, labels)
+            flat = (each.swapaxes(2, 3) @ shares[:, None]).reshape(len(totals), each.shape[1], -1)
+            tables = [flat[:, 0 if one.weights is None else -1] @ self.cells[one.name] for one in kept]
+            return np.stack([one.value(table) for one, table in zip(kept, tables, strict=True)], axis=1)
+
+        shared = SharedStatistic(values)
+        return [
+            replace(
+                one,
+                columns=table,
+                value=shared[place],
+                covered=np.any([column != 0 for column in one.table.columns], axis=0),
+                pseudo=None,
+                unread=None,
+            )
+            for place, one in enumerate(kept)
+        ]
+
+
+def fitted_pairs(panel: Panel, verdicts: VerdictColumns, each: Sequence[VerdictColumns]) -> FittedVote:
+    """Return the vote of a panel on pairs; ties must be allowed."""
+    votes = np.stack([one.winner for one in each])
+    labels, known = np.repeat([*CLASSES, NONE], 4).astype(np.int8), np.array([*CLASSES, NONE], dtype=np.int8)
+    cells = np.arange(16)
+    alone = replace(
+        verdicts,
+        pairs=PairColumns(cells, cells, cells, labels, labels, cells, cells),
+        winner=np.tile(known, 4),
+        reason=np.zeros(16, dtype=np.int8),
+    )
+    found = [*agreement_statistics(alone), *confusion_statistics(alone), *tie_statistics(alone, scored=True)]
+    return _fitted(panel, votes, CLASSES, verdicts.pairs.label, verdicts.tally, winners_of, known, found)
+
+
+def fitted_classes(panel: Panel, columns: ClassColumns) -> FittedVote:
+    """Return the vote of a panel on classes."""
+    votes, k = np.stack([*columns.votes.values()]), len(columns.names)
+    known = np.array([*range(k), ABSTAINED, SPLIT, MISSING])
+    labels = np.repeat([*range(k), ABSTAINED, MISSING], len(known))
+    cells = np.arange(len(labels))
+    alone = replace(
+        columns,
+        case=cells,
+        index=0 * cells,
+        cases=len(cells),
+        verdicts=np.tile(known, k + 2),
+        labels=labels,
+        annotators={},
+        probabilities=None,
+        votes={},
+    )
+
+    def decide(chances: Floats, quorum: Bools) -> Ints:
+        return elect(chances.T * quorum[:, None])
+
+    found = [one for one in class_statistics(alone) if isinstance(one, Statistic)]
+    return _fitted(panel, votes, (*range(k), ABSTAINED), columns.labels, columns.tally, decide, known, found)
+
+
+def _fitted(
+    panel: Panel,
+    votes: Codes | Ints,
+    codes: Sequence[int],
+    labels: Codes | Ints,
+    tally: Tally,
+    decide: Callable[[Floats, Bools], Codes | Ints],
+    verdicts: Codes | Ints,
+    found: Sequence[Statistic],
+) -> FittedVote:
+    patterns = VotePatterns.read(np.stack([votes == code for code in codes]))
+    label = np.where(np.isin(labels, codes), np.equal.outer(labels, codes).argmax(axis=1), len(codes))
+    cells = {one.name: np.stack(one.table.columns, axis=1, dtype=np.float64) for one in found if one.table.columns}
+    quorum = panel.has_quorum(np.asarray(patterns.hot.any(axis=1), dtype=bool))
+    return FittedVote(patterns, tally, label, decide, quorum, verdicts.astype(np.int64), cells)
+
+
+def widened(metric: Metric, again: Metric) -> Metric:
+    """Return a metric whose interval also holds that of the vote fitted again in each resample."""
+    if metric.low is None or metric.high is None or again.low is None or again.high is None:
+        return metric
+    return replace(metric, low=min(metric.low, again.low), high=max(metric.high, again.high))

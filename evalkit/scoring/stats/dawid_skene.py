@@ -1,0 +1,79 @@
+"""The model of Dawid and Skene (1979, Appl. Statist. 28, 20-28): truth and each judge's errors from votes alone.
+
+Each judge has a matrix of errors: how often it votes for each code, given the true one. Expectation maximization
+begins with the shares of votes, and takes missing votes to be missing at random. No label is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints
+
+ROUNDS: Final = 1000
+CONVERGED: Final = 1e-6
+CELLS: Final = 2**22
+"""Numbers held at a time."""
+TINY: Final = 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class VotePatterns:
+    """The distinct combinations of the judges' votes.
+
+    Attributes:
+        hot: (judges, codes, patterns) whether the judge votes for the code.
+        of: (units,) the pattern of each unit.
+    """
+
+    hot: Floats
+    of: Ints
+
+    @classmethod
+    def read(cls, cast: Bools) -> VotePatterns:
+        """Return the patterns of votes (codes, judges, units), each for at most one code."""
+        code = np.where(cast.any(axis=0), cast.argmax(axis=0), -1)
+        patterns, of = np.unique(code, axis=1, return_inverse=True)
+        return cls((patterns[:, None] == np.arange(len(cast))[:, None]).astype(np.float64), of.reshape(-1))
+
+    def fit(self, counts: Floats) -> Floats:
+        """Return the probability of each true code, (rows, codes, patterns), from the counts (rows, patterns)."""
+        votes, step = self.hot.sum(axis=0), max(1, CELLS // max(1, self.hot.size))
+        counts = counts * (votes.sum(axis=0) > 0)
+        found = np.repeat((votes / np.maximum(votes.sum(axis=0), 1.0))[None], len(counts), axis=0)
+        for start in range(0, len(counts), step):
+            rows = np.arange(start, min(start + step, len(counts)))
+            for _ in range(ROUNDS):
+                chances = self._maximized(found[rows] * counts[rows, None])
+                moved = np.abs(chances - found[rows]).max(axis=(1, 2), initial=0.0)
+                found[rows] = chances
+                rows = rows[moved >= CONVERGED]
+                if not len(rows):
+                    break
+        return found
+
+    def _maximized(self, expected: Floats) -> Floats:
+        """Return the probabilities after one step, from the expected counts of true codes (rows, codes, patterns)."""
+        judges, codes, patterns = self.hot.shape
+        hot = self.hot.reshape(judges * codes, patterns)
+        errors = (expected @ hot.T).reshape(-1, codes, judges, codes)
+        errors /= np.maximum(errors.sum(axis=3, keepdims=True), TINY)
+        share = expected.sum(axis=2, keepdims=True)
+        logs = np.log(np.maximum(share / np.maximum(share.sum(axis=1, keepdims=True), TINY), TINY))
+        logs = logs + np.log(np.maximum(errors, TINY)).reshape(-1, codes, judges * codes) @ hot
+        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return np.asarray(chances / chances.sum(axis=1, keepdims=True))
+
+
+def true_codes(cast: Bools) -> Floats:
+    """Return the probability of each true code of each unit, (codes, units); 0 without a vote.
+
+    Args:
+        cast: (codes, judges, units) whether the judge votes for the code.
+    """
+    patterns = VotePatterns.read(cast)
+    counts = np.bincount(patterns.of, minlength=patterns.hot.shape[2])
+    return np.asarray(patterns.fit(counts[None].astype(np.float64))[0][:, patterns.of] * cast.any(axis=(0, 1)))
