@@ -9,9 +9,10 @@ from typing import Any
 from deepeval.metrics import BaseMetric
 from deepeval.test_case import LLMTestCase, SingleTurnParams
 
+from evalkit.core.scale import PASSES
 from evalkit.engine.event_loop import run_async
 from evalkit.serving import Judge
-from evalkit.serving.rating import JUDGE, PASSES, AdaptedJudge, needed_share
+from evalkit.serving.rating import JUDGE, AdaptedJudge, needed_share
 
 
 class JudgeMetric(BaseMetric):

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from evalkit.serving.rating import ANSWERED, PASSES, WANTED, AdaptedJudge, needed_share
+from evalkit.core.scale import PASSES
+from evalkit.serving.rating import ANSWERED, WANTED, AdaptedJudge, needed_share
 
 
 def get_assert(output: Any, context: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from typing import Any, Final, Protocol
 
 _MAX_VALUES = 1_000_001
 _MAX_LISTED = 101
+PASSES: Final = 0.5
+"""The lowest score that passes, by default, as a share of the scale."""
 
 
 class ScaleDefinition(Protocol):

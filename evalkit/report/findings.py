@@ -34,6 +34,7 @@ from evalkit.report.diagnostics import (
     slice_findings,
 )
 from evalkit.report.panel_findings import panel_findings
+from evalkit.report.turn_findings import turn_findings
 from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
 from evalkit.scoring.verdicts.pairs import WEIGHED
@@ -405,6 +406,15 @@ _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
     _scores,
     _calibration,
     panel_findings,
+    turn_findings,
 )
-_CLASS_FINDERS = (_label_sample, benchmark_finding, _missing, bias_findings, _calibration, panel_findings)
+_CLASS_FINDERS = (
+    _label_sample,
+    benchmark_finding,
+    _missing,
+    bias_findings,
+    _calibration,
+    panel_findings,
+    turn_findings,
+)
 """The findings of a run whose judge chooses classes, after those on their agreement with labels."""

@@ -48,11 +48,18 @@ LABELED: Final = frozenset(
         "self/preference",
         "panel/error_correlation",
         "panel/effective_votes",
+        "turns/agreement_early",
+        "turns/agreement_late",
     }
 )
 """Other metrics that do."""
-UNWEIGHTED: Final = frozenset({"length/slope_at_label", "length/score_slope_at_grade"})
-"""Metrics that hold the label constant by a regression, whose intervals have no weights."""
+UNWEIGHTED: Final = frozenset(
+    {
+        *("length/slope_at_label", "length/score_slope_at_grade", "turns/agreement_slope"),
+        *("turns/first_failure_exact", "turns/first_failure_within_one", "turns/no_failure"),
+    }
+)
+"""Metrics of regressions, or of the labels of several cases, whose intervals have no weights."""
 ONLY_LABELED: Final = "not weighted: about the labeled cases only"
 """Note of a metric that compares with labels and has no weights."""
 

@@ -35,6 +35,7 @@ from evalkit.scoring.metrics.rates import (
 )
 from evalkit.scoring.metrics.refits import FittedVote, fitted_classes, fitted_pairs, widened
 from evalkit.scoring.metrics.repeats import class_sample_statistics
+from evalkit.scoring.metrics.turns import turn_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.slices import slice_results
 from evalkit.scoring.stats.arrays import Floats
@@ -182,21 +183,23 @@ def _score_checklists(
     items, each = read_items(cases, judgments, config.scoring.checklist)
     scored = _score_units(_without_samples(config), cases, scored_judgments(cases, each), clusters, items.verdicts)
     asked = read_judgments(cases, judgments, ())
-    own = [*_of_checklists(config, items, asked), *cost_statistics(asked)]
+    own = [*_of_checklists(config, cases, items, asked), *cost_statistics(asked)]
     if config.dataset.benchmark is not None:
         rule = getattr(find_benchmark(config.dataset.benchmark), "item_rule", None)
         own += [] if rule is None else rule(items)
     if len(each) > 1:
         for name, one in each.items():
-            own += prefix_judge(name, _of_checklists(config, one, asked.select(name)))
+            own += prefix_judge(name, _of_checklists(config, cases, one, asked.select(name)))
     known = {one.name for one in own}
     kept = [one for one in scored.found if one.name not in known and not one.name.endswith("score/distinct")]
     return replace(scored, found=[*own, *kept])
 
 
-def _of_checklists(config: RunConfig, items: ItemColumns, asked: JudgmentColumns) -> list[Statistic | Metric]:
+def _of_checklists(
+    config: RunConfig, cases: Sequence[Case], items: ItemColumns, asked: JudgmentColumns
+) -> list[Statistic | Metric]:
     agreement = [*checklist_statistics(items, config.scoring.checklist), *item_decision_statistics(items)]
-    return [*agreement, *missing_statistics(asked)]
+    return [*agreement, *missing_statistics(asked), *turn_statistics(cases, Scale.of(config.rubric), items)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,9 +323,11 @@ def _score_classes(
         votes += class_sample_statistics(verdicts, judgments)
     if repeated or each:
         votes.append(split_class_rate(verdicts))
+    scale = Scale.of(config.rubric)
     found: list[Statistic | Metric] = [
         *class_statistics(verdicts),
         *class_decision_statistics(verdicts),
+        *turn_statistics(cases, scale, verdicts),
         *missing_statistics(judgments),
         *weight_statistics(config, judgments),
         *votes,
@@ -332,6 +337,7 @@ def _score_classes(
     for name, one in each.items():
         asked = judgments.select(name)
         own = [*class_statistics(one), *class_decision_statistics(one), *missing_statistics(asked)]
+        own += turn_statistics(cases, scale, one)
         if repeated:
             own += [*class_sample_statistics(one, asked), split_class_rate(one)]
         own += _if_unlabeled(class_corrections(one, config.scoring.confidence, clusters, given_weights(cases))[0])

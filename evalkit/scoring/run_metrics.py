@@ -66,6 +66,7 @@ from evalkit.scoring.metrics.transitivity import (
     cycle_results,
     edges_of,
 )
+from evalkit.scoring.metrics.turns import turn_statistics
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.pointwise import score_slopes
@@ -94,6 +95,7 @@ def statistics(
         *agreement_statistics(verdicts),
         *missing_statistics(judgments),
         *decision_statistics(config, cases, verdicts),
+        *turn_statistics(cases, scale, verdicts),
     ]
     if passes is not None:
         found += [*position_statistics(verdicts, passes), *pass_statistics(verdicts, passes)]

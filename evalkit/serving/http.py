@@ -23,12 +23,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evalkit.core.resources import own_version
+from evalkit.core.scale import PASSES
 from evalkit.engine.event_loop import freeze_imports, on_interrupt
 from evalkit.engine.judging import GRACE_SECONDS
 from evalkit.report.page import render
 from evalkit.serving.admission import SECURITY, Admission, Refusal, quiet_config, reply
 from evalkit.serving.judge import JudgeVerdict
-from evalkit.serving.rating import PASSES
 from evalkit.serving.service import CaseInput, OutputInput, Rate, Service, problem
 from evalkit.tools import Tool
 

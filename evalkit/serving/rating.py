@@ -20,8 +20,6 @@ ASKED: Final = ("prompt", "context", "reference", "checklist")
 ANSWERED: Final = ("response", "response_a", "response_b", "responses")
 WANTED: Final = (*ASKED[1:], "response_b")
 _TEXTS: Final = (*ASKED[:3], *ANSWERED[:3])
-PASSES: Final = 0.5
-"""The lowest score that passes, by default."""
 NO_SCALE: Final = "a reward has no scale, so it is not a number from 0 to 1"
 JUDGE: Final = "judge"
 """The name of a score in another framework, unless its user names it."""

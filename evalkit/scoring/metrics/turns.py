@@ -1,0 +1,307 @@
+"""Turns and steps of conversations: agreement by position, the first failure, and outcome against process.
+
+A conversation is judged in parts, each a case of its own. Whether a part fails follows from its verdict and its label
+by one rule: a class other than `rubric.positive`, a score below the middle of the scale, or a checklist with a required
+item that is not met. A part without a verdict neither passes nor fails, so what depends on it is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from evalkit.core.scale import PASSES, Scale
+from evalkit.core.turns import CONVERSATION, TURN, TURNS
+from evalkit.scoring.columns import ScoreColumns, VerdictColumns
+from evalkit.scoring.judgments import ClassColumns
+from evalkit.scoring.metrics.correlation import NO_SCALE
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
+from evalkit.scoring.verdicts.checklists import MET, MISSING, NOT_MET, ItemColumns, score_items
+from evalkit.types import Case
+
+PASS, FAIL, UNKNOWN = 1, 0, -1
+NEVER: Final = 0
+"""The first failure of a conversation in which every part passes."""
+EARLY: Final = "turns/agreement_early"
+LATE: Final = "turns/agreement_late"
+SLOPE: Final = "turns/agreement_slope"
+EXACT: Final = "turns/first_failure_exact"
+NEAR: Final = "turns/first_failure_within_one"
+NONE: Final = "turns/no_failure"
+OUTCOME: Final = "turns/outcome_agreement"
+RECOVERED: Final = "turns/outcome_after_failure"
+UNLABELED: Final = "no turn or step with a label has a verdict"
+NO_CONVERSATION: Final = "no conversation has labels and verdicts up to its first failure"
+ONE_PLACE: Final = "no conversation has labels and verdicts of two turns or steps"
+NO_OUTCOME: Final = "no conversation has a verdict on its last turn or step and on those before it"
+NONE_FAILED: Final = "no turn or step before the last one fails"
+NO_POSITIVE: Final = "no class is known to pass: set rubric.positive"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The cases that are turns or steps of conversations, ordered by conversation and number.
+
+    Attributes:
+        case: (parts,) the index of each one's case.
+        number: (parts,) its number in the conversation, from 1.
+        of: (parts,) how many the conversation has.
+        start: (conversations,) the index of each conversation's first part.
+        cases: the number of cases.
+    """
+
+    case: Ints
+    number: Ints
+    of: Ints
+    start: Ints
+    cases: int
+
+    @classmethod
+    def read(cls, cases: Sequence[Case]) -> Parts | None:
+        """Return the parts by the cases' metadata; `None` if no case is a part."""
+        keys: dict[str, int] = {}
+        rows = []
+        for place, case in enumerate(cases):
+            number, of = (case.metadata.get(name) for name in (TURN, TURNS))
+            if type(number) is int and type(of) is int and 1 <= number <= of and CONVERSATION in case.metadata:
+                rows.append((keys.setdefault(str(case.metadata[CONVERSATION]), len(keys)), number, of, place))
+        if not rows:
+            return None
+        conversation, number_, of_, case_ = np.array(sorted(rows), dtype=np.int64).T
+        return cls(case_, number_, of_, np.flatnonzero(np.diff(conversation, prepend=-1)), len(cases))
+
+    @property
+    def sizes(self) -> Ints:
+        """How many parts each conversation has among the cases, (conversations,)."""
+        return np.diff(self.start, append=len(self.case))
+
+    @property
+    def tally(self) -> Tally:
+        """Sums over conversations: each counts for the case of its first part."""
+        return Tally(self.case[self.start], self.cases)
+
+    def first_failures(self, passed: Codes) -> Ints:
+        """Return the number of each conversation's first part that fails, NEVER if all pass, or UNKNOWN.
+
+        It is unknown if a part up to it is, or is not among the cases.
+
+        Args:
+            passed: (cases,) PASS, FAIL or UNKNOWN.
+        """
+        codes, row, here = passed[self.case], np.arange(len(self.case)), self._gapless
+        stop = np.minimum.reduceat(np.where((codes != PASS) | ~here, row, len(row)), self.start)
+        last, at = self.start + self.sizes - 1, np.minimum(stop, len(row) - 1)
+        fails = np.where((codes[at] == FAIL) & here[at], self.number[at], UNKNOWN)
+        return np.where(stop < len(row), fails, np.where(self.number[last] == self.of[last], NEVER, UNKNOWN))
+
+    @property
+    def _gapless(self) -> Bools:
+        """Which parts have all parts before them among the cases, (parts,)."""
+        return np.asarray(self.number == np.arange(len(self.case)) - np.repeat(self.start, self.sizes) + 1)
+
+    def outcomes(self, passed: Codes) -> tuple[Codes, Codes]:
+        """Return of each conversation whether all parts but the last pass, and whether the last does.
+
+        Args:
+            passed: (cases,) PASS, FAIL or UNKNOWN.
+        """
+        codes, last = passed[self.case], self.start + self.sizes - 1
+        ends = self.number == self.of
+        passing = np.add.reduceat(((codes == PASS) & self._gapless & ~ends).astype(np.int64), self.start)
+        failed = np.maximum.reduceat((codes == FAIL) & ~ends, self.start)
+        process = np.select([failed, passing == self.of[last] - 1], [FAIL, PASS], UNKNOWN)
+        return process.astype(np.int8), np.where(ends[last], codes[last], UNKNOWN).astype(np.int8)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far verdicts agree with labels, 0 to 1.
+
+    Attributes:
+        values: (rows,) the agreement of each row.
+        read: (rows,) which rows have a verdict and a label.
+        unread: (rows,) which rows have a label only.
+        tally: the case of each row.
+        why: why no row has an agreement, if none does.
+    """
+
+    values: Bools | Floats
+    read: Bools
+    unread: Bools
+    tally: Tally
+    why: str = UNLABELED
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Which cases pass, by the verdicts and by the labels: (cases,) PASS, FAIL or UNKNOWN.
+
+    Attributes:
+        verdicts: by the verdicts.
+        labels: by the labels.
+        rule: what fails, as a note; or why nothing does.
+        known: whether there is such a rule.
+    """
+
+    verdicts: Codes
+    labels: Codes
+    rule: str
+    known: bool = True
+
+
+def turn_statistics(
+    cases: Sequence[Case], scale: Scale, verdicts: VerdictColumns | ClassColumns | ItemColumns
+) -> list[Statistic]:
+    """Return the metrics of turns or steps; nothing if the cases are none.
+
+    Args:
+        cases: the cases.
+        scale: the scale of the scores.
+        verdicts: the verdicts of one judge or a panel.
+    """
+    parts = Parts.read(cases)
+    if parts is None:
+        return []
+    if isinstance(verdicts, ClassColumns):
+        return [*_by_position(parts, _of_classes(verdicts)), *_failures(parts, _class_passes(verdicts))]
+    if isinstance(verdicts, ItemColumns):
+        return [*_by_position(parts, _of_items(verdicts)), *_failures(parts, _checklist_passes(verdicts))]
+    scored = verdicts.scores
+    if verdicts.passes is None and scored is not None:
+        return [*_by_position(parts, _of_scores(scale, scored)), *_failures(parts, _score_passes(scale, scored))]
+    labeled, present = verdicts.labeled, verdicts.present
+    right = verdicts.winner == verdicts.pairs.label
+    return _by_position(parts, Agreement(right, labeled & present, labeled & ~present, verdicts.tally))
+
+
+def _of_classes(columns: ClassColumns) -> Agreement:
+    read, unread = columns.labeled & columns.decided, columns.labeled & columns.missing
+    return Agreement(columns.verdicts == columns.labels, read, unread, columns.tally)
+
+
+def _of_items(columns: ItemColumns) -> Agreement:
+    labeled = (columns.label == MET) | (columns.label == NOT_MET)
+    read = labeled & ((columns.judged == MET) | (columns.judged == NOT_MET))
+    return Agreement(columns.judged == columns.label, read, labeled & (columns.judged == MISSING), columns.tally)
+
+
+def _on_scale(scale: Scale, scored: ScoreColumns) -> str:
+    """Return why grades and scores cannot be compared; nothing if they can."""
+    if scale.real:
+        return NO_SCALE
+    grades = scored.grade[np.isfinite(scored.grade)]
+    return (
+        ""
+        if ((scale.min <= grades) & (grades <= scale.max)).all()
+        else f"grades are not on the judge's scale, {scale.name()}"
+    )
+
+
+def _of_scores(scale: Scale, scored: ScoreColumns) -> Agreement:
+    why = _on_scale(scale, scored)
+    graded, known = np.isfinite(scored.grade) & (not why), np.isfinite(scored.raw)
+    distance = np.nan_to_num(np.abs(scored.raw - scored.grade) / scale.span)
+    return Agreement(1 - distance, graded & known, graded & ~known, scored.tally, why or UNLABELED)
+
+
+def _coded(tally: Tally, passes: Bools, known: Bools) -> Codes:
+    """Return whether each case passes, (cases,): UNKNOWN if one of its rows is, or it has none."""
+    rows, unknown, failing = tally.columns(np.ones(len(known)), ~known, known & ~passes)
+    return np.select([(rows == 0) | (unknown > 0), failing > 0], [UNKNOWN, FAIL], PASS).astype(np.int8)
+
+
+def _class_passes(columns: ClassColumns) -> Passes:
+    positive = columns.positive
+    if positive is None:
+        nothing = np.full(columns.cases, UNKNOWN, dtype=np.int8)
+        return Passes(nothing, nothing, NO_POSITIVE, known=False)
+    verdicts, labels = (_coded(columns.tally, of == positive, of >= 0) for of in (columns.verdicts, columns.labels))
+    return Passes(verdicts, labels, rule=f"a class other than '{columns.names[positive]}' fails")
+
+
+def _score_passes(scale: Scale, scored: ScoreColumns) -> Passes:
+    why = _on_scale(scale, scored)
+    least = 0.0 if scale.real else scale.min + PASSES * scale.span
+    verdicts, labels = (
+        _coded(scored.tally, of >= least - FUZZ, np.isfinite(of) & (not scale.real))
+        for of in (scored.raw, np.where(why, np.nan, scored.grade))
+    )
+    return Passes(verdicts, labels, rule=why if scale.real else f"a score below {least:g} fails", known=not scale.real)
+
+
+def _checklist_passes(columns: ItemColumns) -> Passes:
+    tally, by_label = Tally(columns.response_case, columns.cases), []
+    for items, verdicts in zip(columns.checklists, columns.verdicts, strict=True):
+        met = {one.id: None if one.label not in ("met", "not_met") else one.label == "met" for one in verdicts}
+        by_label.append(score_items(items, met, "required").value)
+    each = np.array([one.value for one in columns.required]), np.array(by_label)
+    judged, labeled = (_coded(tally, of > 0, np.isfinite(of)) for of in each)
+    return Passes(judged, labeled, rule="a checklist with a required item that is not met fails")
+
+
+def _by_position(parts: Parts, agreement: Agreement) -> list[Statistic]:
+    """Return the agreement in the first and the second half of conversations, and its slope within conversations.
+
+    The slope is that of a regression with a level for each conversation (Wooldridge 2010, Econometric Analysis of Cross
+    Section and Panel Data, section 10.5), so that longer conversations that are harder do not make it. The number is
+    scaled to 0 for the first and 1 for the last part.
+    """
+    tally = agreement.tally
+    (number, of), group = np.zeros((2, parts.cases)), np.zeros(parts.cases, dtype=np.int64)
+    number[parts.case], of[parts.case] = parts.number, parts.of
+    group[parts.case] = np.repeat(np.arange(len(parts.start)), parts.sizes)
+    number, of, group = number[tally.case], of[tally.case], group[tally.case]
+    found = []
+    for name, rows in ((EARLY, (of > 0) & (2 * number - 1 < of)), (LATE, 2 * number - 1 > of)):
+        read, unread = agreement.read & rows, agreement.unread & rows
+        if agreement.values.dtype == np.bool_:
+            right = np.asarray(agreement.values, dtype=np.bool_)
+            found.append(tally.rate(name, right, read, unread, why=agreement.why))
+        else:
+            ends = (0.0, 1.0)
+            found.append(tally.mean(name, agreement.values, read, unread, span=ends, ends=ends, why=agreement.why))
+    used = agreement.read & (of > 1)
+    used &= np.bincount(group, weights=used, minlength=len(parts.start))[group] > 1
+    by = Tally(group[used], len(parts.start))
+    place = (number[used] - 1) / (of[used] - 1)
+    x = place - divide(by(place), by(used[used]))[by.case]
+    n, sums = int(used.sum()), (float(np.abs(x).sum()) / 2, float(x @ x))
+    low, high = (np.array([side * sums[0], sums[1]]) / max(n, 1) for side in (-1.0, 1.0))
+    missing = int((agreement.unread & (of > 1)).sum())
+    slope = Statistic(
+        SLOPE,
+        tally.where(used).columns(x * agreement.values[used], x * x),
+        mean_of,
+        n=n,
+        missing=missing,
+        note="missing verdicts are omitted and not bounded" if missing else None,
+        why=ONE_PLACE if agreement.read.any() else agreement.why,
+        reach=np.array([low, high]),
+    )
+    return [*found, slope]
+
+
+def _failures(parts: Parts, passes: Passes) -> list[Statistic]:
+    """Return how often the first failure is that of the labels, and how the last part compares with those before it."""
+    tally, note = parts.tally, passes.rule if passes.known else None
+    judged, labeled = parts.first_failures(passes.verdicts), parts.first_failures(passes.labels)
+    found, read, known = [], labeled != UNKNOWN, judged != UNKNOWN
+    near = (judged > NEVER) & (labeled > NEVER) & (np.abs(judged - labeled) <= 1)
+    why = NO_CONVERSATION if passes.known else passes.rule
+    for name, hit in ((EXACT, judged == labeled), (NEAR, near | (judged == labeled))):
+        found.append(tally.rate(name, hit, read & known, read & ~known, note=note, why=why))
+    found.append(tally.rate(NONE, labeled == NEVER, read, note=note, why=why))
+    process, last = parts.outcomes(passes.verdicts)
+    several = parts.of[parts.start] > 1
+    both, after = several & (process != UNKNOWN) & (last != UNKNOWN), several & (process != PASS)
+    unread, why = several & ~both, NO_OUTCOME if passes.known else passes.rule
+    failed = passes.rule if not passes.known else NONE_FAILED if both.any() else NO_OUTCOME
+    return [
+        *found,
+        tally.rate(OUTCOME, process == last, both, unread, note=note, why=why),
+        tally.rate(RECOVERED, last == PASS, both & after, unread & after, note=note, why=failed),
+    ]
