@@ -17,7 +17,7 @@ from evalkit.audit.datasheet import earlier_reviews
 from evalkit.audit.rewriting import NO_REVIEWS, Reviews, note_missing, with_reviews
 from evalkit.batch.jobs import BatchRun
 from evalkit.batch.requests import reason_against
-from evalkit.config import RunConfig, ScoringConfig
+from evalkit.config import JudgeConfig, RunConfig, ScoringConfig, refuse_cascade
 from evalkit.core.resources import project
 from evalkit.core.splits import Split
 from evalkit.core.spool import Spool
@@ -25,6 +25,7 @@ from evalkit.core.tokens import fit_ends, message_tokens
 from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, Source, load_cases, with_examples
 from evalkit.engine import JudgingResult, Progress, Session
 from evalkit.engine import judge as judge_cases
+from evalkit.engine.cascade import ask_in_turn
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.rate_limits import SharedLimits
 from evalkit.errors import ConfigError, DatasetError
@@ -41,10 +42,11 @@ from evalkit.runs.folders import NOTE as OPENED
 from evalkit.runs.folders import count_opening, opening_note
 from evalkit.runs.manifest import describe_run, describe_scoring
 from evalkit.runs.records import decoder
-from evalkit.scoring import Scores, check_names, score_run, verdicts_of
+from evalkit.scoring import Scores, check_names, escalated, score_run, verdicts_of
 from evalkit.scoring.compare import Comparison, RunEntry, compare_runs
 from evalkit.scoring.metrics.biases import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
+from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.scoring.verdicts.pairs import AGGREGATE
 from evalkit.scoring.verdicts.rewards import REWARDS
 from evalkit.store import open_store, shared_state
@@ -318,6 +320,7 @@ def judge_shard(
     spent: Spent | None = None,
 ) -> JudgingResult:
     """Have one shard of the cases judged into the store, and nothing else."""
+    refuse_cascade(config, "use evalkit run")
     evaluator = build_evaluator(config)
     cases = Spool((case for case in stream_cases(config) if shard.holds(case)), folder=Path.cwd())
     if is_audit(config):
@@ -377,7 +380,9 @@ def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: b
     """
     if is_audit(config):
         check_audit(config, materials.dataset.cases)
-    Clusters.of(config, materials.dataset.cases)
+    clusters = Clusters.of(config, materials.dataset.cases)
+    if config.judge.cascades:
+        check_labels(config, materials.dataset.cases, clusters)
     check_gate(config, materials.dataset.cases)
     if overwrite:
         check_no_sweep(folder)
@@ -397,13 +402,14 @@ class JudgingSession:
         spent: what was spent of the budget before.
 
     Raises:
-        ConfigError: if a template, a plug-in or a judge's name cannot be used.
+        ConfigError: if a template, a plug-in or a judge's name cannot be used, or the judge is a cascade.
         StoreError: if the store cannot be used.
     """
 
     def __init__(
         self, config: RunConfig, templates: Mapping[str, str] | None = None, spent: Spent | None = None
     ) -> None:
+        refuse_cascade(config, "judge with one of its judges")
         self.config = config = config.with_({"runner.kind": "online"})
         self.evaluator = build_evaluator(self.config, templates)
         self._store, self.closed = open_store(config.store), False
@@ -477,6 +483,8 @@ async def ask_judges(
         spent: what the other steps of the run, or the jobs of the sweep, have spent of a shared budget.
         study: the config of the run that this is a step of, if it is another one.
     """
+    if config.judge.cascades:
+        return await _ask_cascade(config, cases, evaluator, observe, folder, spent)
     store = open_store(config.store)
     judges, arbiter = make_judges(config.judge, config.runner), make_arbiter(config)
     batches = None
@@ -505,6 +513,24 @@ async def ask_judges(
             await judge.close()
         if store:
             store.close()
+
+
+async def _ask_cascade(
+    config: RunConfig,
+    cases: Sequence[Case],
+    evaluator: Evaluator,
+    observe: Callable[[Progress], None] | None,
+    folder: Path | None,
+    spent: Spent | None,
+) -> JudgingResult:
+    """Ask the judges of a cascade in turn, under one budget."""
+    if spent is None and config.runner.budget_scope != "store":
+        spent = Spent()
+
+    async def ask(judge: JudgeConfig, remaining: Evaluator) -> JudgingResult:
+        return await ask_judges(config.with_({"judge": judge}), cases, remaining, observe, folder, spent, study=config)
+
+    return await ask_in_turn(config.judge.members, cases, evaluator, ask, partial(escalated, config, cases), folder)
 
 
 def _shared(config: RunConfig, store: Store | None) -> SharedLimits | None:

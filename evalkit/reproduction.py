@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,18 @@ from evalkit.core.resources import project
 from evalkit.datasets import Dataset
 from evalkit.datasets.load import fingerprint
 from evalkit.datasets.sources import STDIN
+from evalkit.engine import JudgingResult
 from evalkit.engine import judge as judge_cases
+from evalkit.engine.cascade import ask_in_turn
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, JudgeSetupError
 from evalkit.evaluators import make_evaluator
 from evalkit.judges import spec_of
+from evalkit.protocols import Evaluator
 from evalkit.results import RunResult
 from evalkit.runs.layout import CASES, JUDGMENTS, PROMPTS
-from evalkit.scoring import score_run
-from evalkit.types import Completion, JudgeSpec, Judgment, Metric
+from evalkit.scoring import escalated, score_run
+from evalkit.types import Case, Completion, JudgeSpec, Judgment, Metric
 
 NUMBERS = ("value", "low", "high", "n", "missing", "worst_low", "worst_high")
 NEVER_STORED = ("failed", "refused")
@@ -166,11 +170,24 @@ def _own(result: RunResult, config: RunConfig, templates: Mapping[str, str] | No
 
 
 def _from_run(result: RunResult, config: RunConfig, materials: Materials) -> Sequence[Judgment]:
+    if config.judge.cascades:
+        cases = materials.dataset.cases
+
+        async def ask(judge: JudgeConfig, evaluator: Evaluator) -> JudgingResult:
+            return await _replay(result, config.with_({"judge": judge}), cases, evaluator)
+
+        waiting = partial(escalated, config, cases)
+        judging = ask_in_turn(config.judge.members, cases, materials.evaluator, ask, waiting, Path.cwd())
+        return run_async(judging).judgments
+    return run_async(_replay(result, config, materials.dataset.cases, materials.evaluator)).judgments
+
+
+async def _replay(result: RunResult, config: RunConfig, cases: Sequence[Case], evaluator: Evaluator) -> JudgingResult:
     specs = _specs(result, config.judge)
     arbiter = config.swap.arbiter if config.swap.resolve == "third_pass" and config.swap.policy == "both" else None
-    judging = judge_cases(
-        materials.dataset.cases,
-        materials.evaluator,
+    return await judge_cases(
+        cases,
+        evaluator,
         [AnsweredJudge(spec) for spec in specs],
         _Answers(result.judgments),
         config.runner,
@@ -178,7 +195,6 @@ def _from_run(result: RunResult, config: RunConfig, materials: Materials) -> Seq
         arbiter=None if arbiter is None else AnsweredJudge(_specs(result, arbiter)[0]),
         spool=Path.cwd(),
     )
-    return run_async(judging).judgments
 
 
 def _specs(result: RunResult, judge: JudgeConfig) -> tuple[JudgeSpec, ...]:

@@ -53,6 +53,8 @@ def obstacle(knob: Knob, config: RunConfig, kind: Kind, judgments: Sequence[Judg
     """Return why a setting cannot change anything in a run, `None` if it can."""
     if config.mode.name == CHECKLIST:
         return "checklist items have no such setting"
+    if config.judge.cascades:
+        return "the labels choose the thresholds of a cascade"
     classes = bool(config.rubric.classes)
     if knob == "threshold":
         if classes or kind is not PAIRS:

@@ -39,6 +39,10 @@ SCORING_KEYS: Final = (
     "tie.min_confidence",
     "judge.vote",
     "judge.quorum",
+    "judge.target",
+    "judge.delta",
+    "judge.last",
+    "judge.calibration",
     "judge.weights",
     "gate",
 )

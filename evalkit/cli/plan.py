@@ -35,7 +35,8 @@ from evalkit.gating import check_gate
 from evalkit.judges import max_concurrency, spec_of
 from evalkit.judges.pricing import price_of
 from evalkit.protocols import Evaluator, Store
-from evalkit.scoring.stats.clusters import check_column
+from evalkit.scoring.stats.clusters import Clusters, check_column
+from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.store import backend_of, open_store, store_url
 from evalkit.types import Case, Completion, JudgeSpec, Judgment
 
@@ -95,6 +96,9 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
     jobs = [PlannedJob.of(name, config) for name, config in loaded]
     for job in jobs:
         check_column(job.config.scoring.cluster, job)
+        if job.config.judge.cascades:
+            cases = [*job]
+            check_labels(job.config, cases, Clusters.of(job.config, cases))
         check_gate(job.config, job)
     return jobs
 
@@ -359,6 +363,9 @@ def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
     if benchmark is not None and benchmark.note not in noted:
         noted.add(benchmark.note)
         log("note", benchmark.note)
+    if job.config.judge.cascades:
+        later = ", ".join(member.label for member in job.config.judge.members[1:])
+        log("note", f"requests to {later} are at most these: for the cases that are not decided before")
     return parts
 
 

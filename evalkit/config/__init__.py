@@ -1,7 +1,7 @@
 """The settings of a run, frozen and validated."""
 
 from evalkit.config.data import DatasetConfig, GateConfig, JoinConfig, LeadRule, MetricRule, SampleConfig, SplitConfig
-from evalkit.config.run_config import NOT_MEASURED, RunConfig, defaults
+from evalkit.config.run_config import NOT_MEASURED, RunConfig, defaults, refuse_cascade
 from evalkit.config.sections import (
     CHECKLIST,
     SCORED_MODES,
@@ -58,4 +58,5 @@ __all__ = [
     "TrackingConfig",
     "criteria_by_name",
     "defaults",
+    "refuse_cascade",
 ]

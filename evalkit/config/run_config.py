@@ -50,6 +50,17 @@ def _shipped_levels() -> tuple[Levels, ...]:
     return tuple(rubric["levels"] for rubric in rubrics if rubric.get("levels"))
 
 
+def refuse_cascade(config: RunConfig, remedy: str) -> None:
+    """Refuse a cascade where cases are judged one by one, or a part of them.
+
+    Raises:
+        ConfigError: If the judge is a cascade.
+    """
+    if config.judge.cascades:
+        what = "the thresholds of a cascade need labels and verdicts of all cases"
+        raise ConfigError(what, where="judge.vote=cascade", remedy=remedy)
+
+
 def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
@@ -175,7 +186,8 @@ class RunConfig(Section):
         if self.output.format == "regex" and not self.output.pattern:
             group = "'class'" if self.rubric.classes else "'winner' or 'score'"
             found.append(f"output.pattern: is required by output.format=regex: set a pattern with a group {group}")
-        return found + (self._class_problems() if self.rubric.classes else self._off_scale()) + self._call_problems()
+        found += self._class_problems() if self.rubric.classes else self._off_scale()
+        return found + self._call_problems() + (self._cascade_problems() if self.judge.cascades else [])
 
     def _reward_problems(self) -> list[str]:
         """Return the settings that do not apply to reward models and classifiers."""
@@ -191,6 +203,24 @@ class RunConfig(Section):
             found.append(f"rubric: a scale {what} answers with numbers or labels: set rubric=real, or rubric.classes")
         if len(self.criteria) > 1:
             found.append(f"criteria: there are {len(self.criteria)}, and a reward model has one: set criteria=overall")
+        return found
+
+    def _cascade_problems(self) -> list[str]:
+        """Return the settings with which a cascade cannot tell how sure a judge is, or whom to ask next."""
+        found, pairs = list[str](), self.mode.name == "pairwise"
+        if not pairs and not self.rubric.classes:
+            found.append("judge.vote: a cascade decides pairs or classes: set mode=pairwise, or rubric.classes")
+        before = self.judge.members[:-1] if self.judge.last == "answer" else self.judge.members
+        sure = self.mode.samples > 1 or (pairs and self.swap.policy == "both")
+        if not sure and (mute := [one.label for one in before if not one.logprobs]):
+            also = ", or swap=both" if pairs else ""
+            found.append(
+                f"judge.vote: nothing shows how sure {mute[0]} is: set its logprobs, or mode.samples above 1{also}"
+            )
+        if self.runner.kind in ("slurm", "ray"):
+            found.append("runner.kind: workers cannot judge a cascade, whose thresholds need all cases: set online")
+        if self.probe.probes:
+            found.append("probe.probes: an audit is of single judges: audit each judge of the cascade")
         return found
 
     def _class_problems(self) -> list[str]:
@@ -426,6 +456,10 @@ _LATER_KEYS = {
     "fit": None,
     "source": None,
     "holdout": None,
+    "target": 0.9,
+    "delta": 0.1,
+    "last": "abstain",
+    "calibration": 0.5,
 }
 """Keys that runs of version 0.2 did not have, with the values that mean the same."""
 

@@ -118,10 +118,22 @@ class JudgeConfig(Section):
     """Longest answer in bytes, decompressed; a longer answer is a failed call."""
     judges: tuple[JudgeConfig, ...] | None = None
     """The judges of a panel, each with the keys of `judge`."""
-    vote: Literal["majority", "dawid_skene", "mean", "median", "weighted"] = "majority"
+    vote: Literal["majority", "dawid_skene", "mean", "median", "weighted", "cascade"] = "majority"
     """How a panel decides: the most frequent winner (the median of scores), the most probable winner or class by the
     judges' errors as estimated without labels (`dawid_skene`), or the mean, median or weighted mean of margins or
-    scores.
+    scores. In a `cascade`, the first judge that is sure enough decides, and the next ones are not asked.
+    """
+    target: Annotated[float, Field(gt=0, lt=1)] = 0.9
+    """With `vote: cascade`: the least agreement with labels of the cases that the cascade decides."""
+    delta: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """With `vote: cascade`: the probability that their agreement is lower anyway."""
+    last: Literal["abstain", "answer"] = "abstain"
+    """With `vote: cascade`: whether the last judge abstains where it is not sure enough, or answers without the
+    guarantee.
+    """
+    calibration: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """With `vote: cascade`: share of the labeled clusters whose labels choose how sure a judge must be; the other
+    labels are for the report.
     """
     quorum: Annotated[int, Field(gt=0)] | None = None
     """How many judges must have a verdict; by default half of the panel."""
@@ -170,6 +182,8 @@ class JudgeConfig(Section):
                 f"vote is dawid_skene, which needs three judges, but there are {len(names)}: add judges, or set "
                 "vote=majority"
             )
+        if self.cascades and any(one.judges is not None for one in self.judges or ()):
+            raise ValueError("judges of a cascade include a panel: list single judges")
         if self.quorum is not None and self.quorum > len(names):
             raise ValueError(f"quorum is {self.quorum}, but there are {len(names)} judges: choose at most that number")
         return self
@@ -178,6 +192,11 @@ class JudgeConfig(Section):
     def members(self) -> tuple[JudgeConfig, ...]:
         """The judges of a panel, including those of nested panels, or the judge itself."""
         return (self,) if self.judges is None else tuple(one for judge in self.judges for one in judge.members)
+
+    @property
+    def cascades(self) -> bool:
+        """Whether the judges are asked in turn, each only where those before it are not sure enough."""
+        return self.judges is not None and self.vote == "cascade"
 
     @property
     def rewards(self) -> bool:

@@ -34,7 +34,14 @@ from evalkit.datasets import is_missing, with_examples
 from evalkit.datasets.formats import is_readable
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path, checked_environment
-from evalkit.hydra_app.criteria import as_composed, as_written, for_hydra, put_in_place, with_decoded_keys
+from evalkit.hydra_app.criteria import (
+    as_composed,
+    as_written,
+    for_hydra,
+    put_in_place,
+    with_decoded_keys,
+    with_named_judges,
+)
 from evalkit.hydra_app.error_mapping import RECORDED, hydra_error, unusable
 from evalkit.hydra_app.user_files import user_files, user_folders
 from evalkit.plugins import CONF, allowing_code, folders
@@ -302,6 +309,7 @@ def to_run_config(cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust 
             values = with_decoded_keys(OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True))
         if isinstance(values, dict):
             values["criteria"] = put_in_place(values.get("criteria"))
+            values["judge"] = with_named_judges(values.get("judge"))
         values = adjust(values) if adjust else values
         config = RunConfig.model_validate(values)
         if sources and sources[0].name == RUN_CONFIG:

@@ -33,6 +33,9 @@ _JUDGE: Final = re.compile(
     r"(?:probe\.rewriter|swap\.arbiter)(?:=(?P<name>(?!null$)[\w/.,-]+)|\.[\w.]+=.*)|judge\.price\.\w+=.*",
     re.ASCII | re.DOTALL,
 )
+_JUDGES: Final = re.compile(r"judge\.judges=\[(?P<names>[\w/.-]+(?:\s*,\s*[\w/.-]+)*)\]", re.ASCII)
+NAMED: Final = "named"
+"""Key of `judge` with the options that `judge.judges` names, until they are put in its place."""
 _PLAIN: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _PATH: Final = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*", re.ASCII)
 _SPELLED: Final = re.compile(r"(?:\+\+)?criteria\._(?:(set|add)_(\w+)|(del)_(\w+)=true)", re.ASCII)
@@ -45,12 +48,30 @@ def for_hydra(words: Sequence[str], *, sweep: bool = False) -> list[str]:
     """Return the words of a command in a form that Hydra can parse: overrides of criteria, and texts in any script.
 
     In a sweep, a list of options of a group is one job per option. `probe.rewriter` and `swap.arbiter`, which no
-    file sets, are an option of the group `judge`, or have its keys; nor does a file set `judge.price`.
+    file sets, are an option of the group `judge`, or have its keys; nor does a file set `judge.price`. Names in
+    `judge.judges` are options of this group, too.
 
     Raises:
         ConfigError: if inline criteria cannot be parsed, or a single run has several options of a group.
     """
-    return [in_ascii(new) for word in words for new in _spelled(_as_choices(_as_judge(word), sweep))]
+    every = [one for word in words for one in _as_judges(word)]
+    return [in_ascii(new) for word in every for new in _spelled(_as_choices(_as_judge(word), sweep))]
+
+
+def _as_judges(word: str) -> list[str]:
+    """Return `judge.judges=[NAME,NAME]` as one option of the group `judge` for each name."""
+    if (found := _JUDGES.fullmatch(word)) is None:
+        return [word]
+    names = [name.strip() for name in found["names"].split(",")]
+    return ["judge.judges=[]", *(f"+judge@judge.{NAMED}.n{at}={name}" for at, name in enumerate(names))]
+
+
+def with_named_judges(judge: Any) -> Any:
+    """Return a judge's composed values with the named judges in the place of its own."""
+    if not isinstance(judge, Mapping) or NAMED not in judge:
+        return judge
+    own = {key: value for key, value in judge.items() if key != NAMED}
+    return {**own, "judges": [*judge[NAMED].values()]}
 
 
 def _as_judge(word: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from evalkit.core.display import estimate, interval, percent
+from evalkit.core.display import dollars, estimate, interval, percent
 from evalkit.core.translation import Text, gettext, joined, ngettext
 from evalkit.decision import FIRST as FIRST_RATE
 from evalkit.decision import one_order
@@ -371,6 +371,39 @@ def _turned(metrics: Metrics) -> Text:
     )
 
 
+def _cascade(metrics: Metrics, _: str) -> Iterator[Finding]:
+    """Yield who decides in a cascade, the agreement behind its guarantee, and what it saves."""
+    start = "cascade/share/"
+    shares = [(name, one) for name in metrics if name.startswith(start) and (one := known(metrics, name)) is not None]
+    abstained, accuracy = known(metrics, "cascade/abstained"), known(metrics, "cascade/accuracy")
+    if not shares or abstained is None:
+        return
+    parts = joined(f"{name.removeprefix(start)} {percent(one)}" for name, one in shares)
+    text = gettext(
+        "The judges of the cascade decide in turn: {shares} of {n:,} pairs or responses. It abstains in {abstained}.",
+        shares=parts,
+        n=abstained.n,
+        abstained=percent(abstained),
+    )
+    yield finding(abstained.name, "info", text)
+    if accuracy is not None:
+        text = gettext(
+            "Of what it decides, {rate} of {n:,} agree with labels that did not choose the thresholds.",
+            rate=percent(accuracy),
+            n=accuracy.n,
+        )
+        yield finding(accuracy.name, "info", text)
+    ratio, cost = known(metrics, "cascade/cost_ratio"), known(metrics, "cost/per_case")
+    if ratio is not None and cost is not None and ratio.value and cost.value:
+        text = gettext(
+            "A case costs {cost}, {ratio} times as much as with the last judge alone ({alone}).",
+            cost=dollars(cost.value),
+            ratio=interval(ratio),
+            alone=dollars(cost.value / ratio.value),
+        )
+        yield finding(ratio.name, "info", text)
+
+
 def _label_sample(metrics: Metrics, _: str) -> Iterator[Finding]:
     """Yield how the labeled cases were chosen, if not at random with equal probabilities."""
     if (picked := known(metrics, "labels/picked")) is not None:
@@ -393,6 +426,7 @@ def _label_sample(metrics: Metrics, _: str) -> Iterator[Finding]:
 
 _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
     _label_sample,
+    _cascade,
     agreement,
     benchmark_finding,
     checklist_findings,
@@ -410,6 +444,7 @@ _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
 )
 _CLASS_FINDERS = (
     _label_sample,
+    _cascade,
     benchmark_finding,
     _missing,
     bias_findings,

@@ -57,6 +57,7 @@ DERIVED: Final = (
     "ranking.json",
     "jnd.json",
     "corrected.json",
+    "cascade.json",
     "slices.json",
     "variance.json",
     "annotators.json",

@@ -268,6 +268,16 @@ class VerdictColumns:
         return np.asarray(self.winner != NONE)
 
     @property
+    def withheld(self) -> Bools:
+        """Which pairs have no verdict by decision: a cascade abstains, (pairs,)."""
+        return np.asarray(self.reason == ABSTENTION)
+
+    @property
+    def missing(self) -> Bools:
+        """Which pairs should have a verdict and have none, (pairs,)."""
+        return ~self.present & ~self.withheld
+
+    @property
     def labeled(self) -> Bools:
         """Which pairs have a label, (pairs,)."""
         return np.asarray(self.pairs.label != NONE)

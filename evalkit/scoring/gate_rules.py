@@ -18,6 +18,7 @@ from evalkit.scoring.catalog.spec import CLASSES, EVERY, Catalog, Match, MetricS
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.labels import labels_for
 from evalkit.scoring.stats.bootstrap import UNVARYING
+from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.types import Metric
 
 MAX_NAMES = 200
@@ -44,11 +45,12 @@ def _stated(config: RunConfig) -> bool:
 
 SETTINGS: Final[Mapping[str, Callable[[RunConfig], bool]]] = MappingProxyType(
     {
+        "a cascade": lambda config: config.judge.cascades,
         "a panel": _several_judges,
         "a positive class": lambda config: config.rubric.positive is not None,
         "a third pass": lambda config: config.swap.resolve == "third_pass",
         "checklists by points": lambda config: config.scoring.checklist == "points",
-        "an abstention": lambda config: config.rubric.abstain is not None,
+        "an abstention": lambda config: config.rubric.abstain is not None or config.judge.cascades,
         "comparisons, or ties as edges": lambda config: (
             not config.mode.scores or config.scoring.conflict_edges == "ties"
         ),
@@ -88,6 +90,7 @@ def fits(match: Match, config: RunConfig, values_in_cases: Callable[[], Iterable
         "criterion": config.raw_weights(),
         "class": config.rubric.classes,
         "probe": probe_names(config),
+        "judge": [metric_part(member.label) for member in config.judge.members],
     }
     for placeholder, known in own.items():
         value = free.pop(placeholder, None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import combinations
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,10 +15,11 @@ from evalkit.decision import judges_of, metrics_of
 from evalkit.errors import ConfigError
 from evalkit.plugins import find_benchmark
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.columns import VerdictColumns, all_pairs
+from evalkit.scoring.columns import NONE, VerdictColumns, all_pairs, rows_of
 from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgments
 from evalkit.scoring.labels import given_weights, label_weights, labels_needed, weigh_labels
 from evalkit.scoring.metrics.biases import class_decision_statistics, item_decision_statistics
+from evalkit.scoring.metrics.cascades import cascade_statistics
 from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.metrics.classes import (
     class_extras,
@@ -41,14 +43,26 @@ from evalkit.scoring.slices import slice_results
 from evalkit.scoring.stats.arrays import Floats
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.verdicts.cascade import (
+    WAITING,
+    Cascade,
+    Vote,
+    chosen_units,
+    class_vote,
+    decided_pairs,
+    dev_cases,
+    pair_vote,
+)
 from evalkit.scoring.verdicts.checklists import ItemColumns, read_items, scored_judgments
-from evalkit.scoring.verdicts.classes import class_verdicts
+from evalkit.scoring.verdicts.classes import class_verdicts, labeled_responses, vote_samples
 from evalkit.scoring.verdicts.objects import class_verdict_objects, verdict_objects
 from evalkit.scoring.verdicts.pairs import aggregate_notes, resolve_pairs, settled, use_expectations
 from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel, check_names, metric_part, vote, winners_at
 from evalkit.scoring.verdicts.pointwise import compare_scores, control_length, score_lists, score_responses
 from evalkit.scoring.verdicts.rewards import differences, reward_margins
-from evalkit.types import Case, ItemVerdict, Judgment, Metric, Verdict
+from evalkit.types import Case, ItemVerdict, Judgment, Metric, Unit, Verdict
+
+Columns = TypeVar("Columns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +136,15 @@ def score_without_intervals(
         ConfigError: as `score_run`.
     """
     clusters = clusters or Clusters.of(config, cases)
+    cascade = cascade_of(config, cases, judgments, clusters) if config.judge.cascades else None
+    cases = cases if cascade is None else cascade.blind(cases)
     if config.mode.name == CHECKLIST:
         scored = _score_checklists(config, cases, judgments, clusters)
     elif (classes := config.rubric.named_classes) is not None:
-        scored = _score_classes(config, cases, read_judgments(cases, judgments, [*config.weights()], classes), clusters)
+        columns = read_judgments(cases, judgments, [*config.weights()], classes)
+        scored = _score_classes(config, cases, columns, clusters, cascade)
     else:
-        scored = _score_units(config, cases, judgments, clusters)
+        scored = _score_units(config, cases, judgments, clusters, cascade=cascade)
     chosen = label_weights(cases)
     return scored if chosen is None else replace(scored, found=[*weigh_labels(scored.found, chosen)])
 
@@ -154,20 +171,24 @@ def verdicts_by_judge(
 
 
 def _verdicts(
-    config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]
 ) -> tuple[Sequence[Verdict], dict[str, Sequence[Verdict]]]:
     items: Sequence[tuple[ItemVerdict, ...]] = ()
+    cascade = None
+    if config.judge.cascades:
+        cascade = cascade_of(config, cases, judgments, Clusters.of(config, cases))
+        cases = cascade.blind(cases)
     if config.mode.name == CHECKLIST:
         read_checklists, each = read_items(cases, [*judgments], config.scoring.checklist)
-        config, judgments, items = _without_samples(config), scored_judgments(cases, each), read_checklists.verdicts
+        config, judgments, items = _without_samples(config), [*scored_judgments(cases, each)], read_checklists.verdicts
     classes = config.rubric.named_classes
     columns = read_judgments(cases, judgments, [*config.weights()], classes)
     if classes is not None:
-        read = use_expectations(config, columns)
-        verdicts, chosen = class_verdicts(config, cases, read, _panel(config, read))
+        read = use_expectations(config, columns if cascade is None else columns.where(cascade.used))
+        verdicts, chosen = class_verdicts(config, cases, read, _panel(config, read), cascade)
         by_class = {name: class_verdict_objects(cases, one) for name, one in chosen.items()}
         return class_verdict_objects(cases, verdicts), {**by_class}
-    resolved, how = _resolve_units(config, cases, columns, items), config.scoring.combine
+    resolved, how = _resolve_units(config, cases, columns, items, cascade), config.scoring.combine
     return resolved.objects, {name: verdict_objects(cases, one, {}, how) for name, one in resolved.each.items()}
 
 
@@ -232,15 +253,19 @@ def _resolve_units(
     cases: Sequence[Case],
     given: JudgmentColumns,
     items: Sequence[tuple[ItemVerdict, ...]] = (),
+    cascade: Cascade | None = None,
 ) -> _ResolvedUnits:
-    judgments = use_expectations(config, given)
+    judgments = use_expectations(config, given if cascade is None else given.where(cascade.used))
     notes = aggregate_notes(config, judgments)
     config = settled(config, judgments)
     panel = _panel(config, judgments)
     by_judge = {} if panel is None else {name: judgments.select(name) for name in panel.names}
     each = {name: resolve(config, cases, own) for name, own in by_judge.items()}
     judges = list(each.values())
-    verdicts = resolve(config, cases, judgments) if panel is None else vote(panel, config, cases, judgments, judges)
+    if cascade is not None:
+        verdicts = decided_pairs(cascade, config.judge.label, judgments, judges)
+    else:
+        verdicts = resolve(config, cases, judgments) if panel is None else vote(panel, config, cases, judgments, judges)
     if config.rubric.real and config.mode.scores:
         fits = (reward_margins(config, cases, one.pairs, differences(one))[2] for one in judges or [verdicts])
         notes += tuple(dict.fromkeys(fits))
@@ -254,19 +279,24 @@ def _score_units(
     given: Iterable[Judgment],
     clusters: Clusters,
     items: Sequence[tuple[ItemVerdict, ...]] = (),
+    cascade: Cascade | None = None,
 ) -> ScoredRun:
     """Score pairs, responses or lists: each judge, and the panel by their votes if there are several."""
-    resolved = _resolve_units(config, cases, read_judgments(cases, given, [*config.weights()]), items)
+    resolved = _resolve_units(config, cases, read_judgments(cases, given, [*config.weights()]), items, cascade)
     config, judgments, verdicts = resolved.config, resolved.judgments, resolved.verdicts
     judges = list(resolved.each.values())
     more, details = extra_results(config, cases, verdicts, judgments, clusters)
     found = [
         *statistics(config, cases, verdicts, judgments),
-        *(panel_statistics(Scale.of(config.rubric), verdicts, judges) if judges else ()),
+        *(panel_statistics(Scale.of(config.rubric), verdicts, judges) if judges and cascade is None else ()),
         *more,
         *cost_statistics(judgments),
     ]
-    for name, one in resolved.each.items():
+    if cascade is not None:
+        right = verdicts.labeled & (verdicts.winner == verdicts.pairs.label)
+        found += cascade_statistics(config, cascade, verdicts.tally, verdicts.labeled, right, judgments)
+        details = {**details, "cascade": cascade.table(config.judge)}
+    for name, one in _asked_all(resolved.each, cascade):
         fixed = mean_corrections(config, one, clusters, given_weights(cases))[0]
         found += prefix_judge(name, [*statistics(config, cases, one, resolved.by_judge[name]), *_if_unlabeled(fixed)])
     panel, fitted = resolved.panel, None
@@ -309,15 +339,24 @@ def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:
     return Panel.of(config, given, names) if names and max(len(names), len(members)) > 1 else None
 
 
+def _asked_all(each: Mapping[str, Columns], cascade: Cascade | None) -> list[tuple[str, Columns]]:
+    """Return the judges that were asked about every unit: in a cascade, the first one."""
+    return [*each.items()][: None if cascade is None else 1]
+
+
 def _score_classes(
-    config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, clusters: Clusters
+    config: RunConfig,
+    cases: Sequence[Case],
+    judgments: JudgmentColumns,
+    clusters: Clusters,
+    cascade: Cascade | None,
 ) -> ScoredRun:
     """Score a run whose judges choose classes: each judge, and the panel if there are several."""
-    judgments = use_expectations(config, judgments)
+    judgments = use_expectations(config, judgments if cascade is None else judgments.where(cascade.used))
     panel = _panel(config, judgments)
-    verdicts, each = class_verdicts(config, cases, judgments, panel)
+    verdicts, each = class_verdicts(config, cases, judgments, panel, cascade)
     more, details = class_extras(config, verdicts, clusters, given_weights(cases))
-    votes = class_panel_statistics(verdicts, list(each.values())) if each else []
+    votes = class_panel_statistics(verdicts, list(each.values())) if each and cascade is None else []
     repeated = config.mode.samples > 1
     if repeated and not each:
         votes += class_sample_statistics(verdicts, judgments)
@@ -334,7 +373,11 @@ def _score_classes(
         *more,
         *cost_statistics(judgments),
     ]
-    for name, one in each.items():
+    if cascade is not None:
+        right = verdicts.labeled & (verdicts.verdicts == verdicts.labels)
+        found += cascade_statistics(config, cascade, verdicts.tally, verdicts.labeled, right, judgments)
+        details = {**details, "cascade": cascade.table(config.judge)}
+    for name, one in _asked_all(each, cascade):
         asked = judgments.select(name)
         own = [*class_statistics(one), *class_decision_statistics(one), *missing_statistics(asked)]
         own += turn_statistics(cases, scale, one)
@@ -395,6 +438,46 @@ def resolve(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns
     found = resolve_pairs(config, cases, asked, pairs, thirds)
     ranks = of_one_judge(cases, judgments, pairs.sizes, 1)
     return replace(found, scores=score_lists(config, cases, ranks), ranks=ranks) if len(ranks) else found
+
+
+def cascade_of(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment], clusters: Clusters) -> Cascade:
+    """Return what decides each pair or response, by the judges that were asked so far.
+
+    Args:
+        config: the config of a cascade.
+        cases: the cases.
+        judgments: the judgments so far.
+        clusters: the clusters of the cases.
+
+    Raises:
+        ConfigError: as `score_run`.
+    """
+    classes, dev = config.rubric.named_classes, dev_cases(config.judge, cases, clusters)
+    columns = use_expectations(config, read_judgments(cases, judgments, [*config.weights()], classes))
+    names, votes = [member.label for member in config.judge.members if member.label in columns.by], dict[str, Vote]()
+    if classes is not None:
+        responses, first = labeled_responses(classes, cases), rows_of(cases)[1]
+        for name in names:
+            own = columns.select(name)
+            votes[name] = class_vote(vote_samples(responses, cases, own), own, first)
+        case, labeled, unit = responses.case, responses.labeled, first[columns.case] + columns.i
+    else:
+        config, pairs = settled(config, columns), all_pairs(cases)
+        for name in names:
+            votes[name] = pair_vote(config, resolve(config, cases, columns.select(name)))
+        case, labeled, unit = pairs.case, pairs.label != NONE, pairs.find(columns.case, columns.i, columns.j)
+    members = [member.label for member in config.judge.members]
+    by = np.array([members.index(name) if name in members else 0 for name in columns.judges], dtype=np.int64)
+    chosen = chosen_units(cases, case, labeled, dev, clusters)
+    return Cascade.of(config.judge, votes, chosen, dev, (unit, by[columns.judge]))
+
+
+def escalated(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]) -> frozenset[tuple[str, Unit]]:
+    """Return the pairs or responses that no judge of a cascade has decided so far, each by case id and indices."""
+    cascade = cascade_of(config, cases, judgments, Clusters.of(config, cases))
+    size = 1 if config.rubric.classes else 2
+    units = [(case.id, unit) for case in cases for unit in combinations(range(len(case.responses)), size)]
+    return frozenset(units[place] for place in np.flatnonzero(cascade.decider == WAITING).tolist())
 
 
 def by_score(config: RunConfig, judgments: JudgmentColumns) -> bool:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from evalkit.api import build_evaluator
 from evalkit.config import CHECKLIST, DatasetConfig, GateConfig, RunConfig, RunnerConfig, StoreConfig, TrackingConfig
-from evalkit.config.run_config import config_error
+from evalkit.config.run_config import config_error, refuse_cascade
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of
 from evalkit.errors import ConfigError
@@ -74,9 +74,10 @@ def judge_folder(result: RunResult) -> JudgeFolder:
     """Return the judge of a finished run, without its data, its paths and its tracker.
 
     Raises:
-        ConfigError: If the run was imported or its folder has no templates.
+        ConfigError: If the run was imported, its folder has no templates, or the judge is a cascade.
     """
     where = str(result.folder)
+    refuse_cascade(result.config, "export one of its judges from a run of its own")
     if result.manifest.get("imported"):
         remedy = "judge the cases with evalkit first"
         raise ConfigError("its judgments were imported, so there is no judge to use", where=where, remedy=remedy)

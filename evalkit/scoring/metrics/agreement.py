@@ -47,14 +47,14 @@ def agreement_statistics(verdicts: VerdictColumns) -> list[Statistic]:
             "agreement/accuracy",
             right,
             labeled & present,
-            labeled & ~present,
+            labeled & verdicts.missing,
             why=UNREAD if labeled.any() else UNLABELED,
         ),
         rate(
             "agreement/accuracy_decided",
             right,
             choosing & present & (verdicts.winner != TIE),
-            choosing & ~present,
+            choosing & verdicts.missing,
             why=why,
         ),
         table.statistic("agreement/kappa", kappa, table.unread.kappa(), contrast=True, why=_one_class(verdicts)),
@@ -64,7 +64,7 @@ def agreement_statistics(verdicts: VerdictColumns) -> list[Statistic]:
 def pair_confusion(verdicts: VerdictColumns) -> Confusion:
     """Return the confusion matrix of verdicts and labels over A, TIE, B."""
     label, labeled, present = verdicts.pairs.label, verdicts.labeled, verdicts.present
-    return Confusion.of(verdicts.tally, label, verdicts.winner, labeled & present, labeled & ~present, CLASSES)
+    return Confusion.of(verdicts.tally, label, verdicts.winner, labeled & present, labeled & verdicts.missing, CLASSES)
 
 
 def _one_class(verdicts: VerdictColumns) -> str:
@@ -79,7 +79,8 @@ def _one_class(verdicts: VerdictColumns) -> str:
 
 def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
     """Return the accuracies of single passes over labeled pairs, per order and in both orders."""
-    tally, relevant, label = verdicts.tally, verdicts.labeled & passes.both, verdicts.pairs.label
+    tally, label = verdicts.tally, verdicts.pairs.label
+    relevant = verdicts.labeled & passes.both & ~verdicts.withheld
     why = "no labeled pair was read in both orders" if passes.both else "each pair was judged in one order"
     why = why if verdicts.labeled.any() else UNLABELED
     orders = [
@@ -124,12 +125,15 @@ def _ac1_bounds(unread: Unread, value: Callable[[Floats], Floats]) -> Bounds:
 
 
 def confusion_table(verdicts: VerdictColumns) -> dict[str, Any]:
-    """Return {"labels": {label: {verdict: count}}}, with `missing` among the verdicts."""
-    columns = [*((NAMES[code], code) for code in CLASSES), ("missing", NONE)]
-    rows = {NAMES[code]: verdicts.winner[verdicts.pairs.label == code] for code in CLASSES}
+    """Return {"labels": {label: {verdict: count}}}, with `missing` and `abstained` among the verdicts."""
+    columns = {NAMES[code]: verdicts.winner == code for code in CLASSES} | {"missing": verdicts.missing}
+    if verdicts.withheld.any():
+        columns["abstained"] = verdicts.withheld
+    labels = {NAMES[code]: verdicts.pairs.label == code for code in CLASSES}
     return {
         "labels": {
-            label: {name: int((winner == code).sum()) for name, code in columns} for label, winner in rows.items()
+            label: {name: int((rows & column).sum()) for name, column in columns.items()}
+            for label, rows in labels.items()
         }
     }
 

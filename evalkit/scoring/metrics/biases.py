@@ -140,10 +140,10 @@ def position_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[S
 
 def length_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     """Return `length/longer_rate`: the share of decided pairs of different lengths that the longer wins."""
-    longer, winner, present = verdicts.pairs.longer, verdicts.winner, verdicts.present
+    longer, winner = verdicts.pairs.longer, verdicts.winner
     unequal, why = (longer != TIE) & (longer != NONE), "no pair of unequal length has a winner"
-    decided = present & (winner != TIE) & unequal
-    return [verdicts.tally.rate("length/longer_rate", winner == longer, decided, ~present & unequal, why=why)]
+    decided = verdicts.present & (winner != TIE) & unequal
+    return [verdicts.tally.rate("length/longer_rate", winner == longer, decided, verdicts.missing & unequal, why=why)]
 
 
 MIN_SHARE = 0.05
@@ -178,7 +178,7 @@ def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Stati
     def selected(relevant: Bools) -> tuple[Bools, Tally, int]:
         """Return which pairs count, their cases, and the number of missing verdicts."""
         rows = present & relevant
-        return rows, verdicts.tally.where(rows), int((~present & relevant).sum())
+        return rows, verdicts.tally.where(rows), int((verdicts.missing & relevant).sum())
 
     log_ratio = log_length(first) - log_length(second)
     rows, tally, missing = selected(known)
@@ -294,7 +294,7 @@ def self_statistics(config: RunConfig, verdicts: VerdictColumns, cases: Sequence
     nothing = "no pair has one response of the judge's own family"
     why = "too few labels prefer an own response, or another one" if mixed.any() else nothing
     rates = [
-        tally.rate("self/preference", verdicts.winner == label, side & present, side & ~present)
+        tally.rate("self/preference", verdicts.winner == label, side & present, side & verdicts.missing)
         for side in (mixed & (label == own), mixed & (label == -own))
     ]
     rows = np.array([[1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]], dtype=np.float64)
@@ -389,7 +389,7 @@ def _lean(
 def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
     """Yield the leans to response A, to the longer response and to each system: differences of win rates."""
     pairs, tally, labeled = verdicts.pairs, verdicts.tally, verdicts.labeled
-    read, unread = labeled & verdicts.present, labeled & ~verdicts.present
+    read, unread = labeled & verdicts.present, labeled & verdicts.missing
     verdict, label = ((1.0 + codes) / 2 for codes in (verdicts.winner, pairs.label))
 
     def toward(name: str, sign: Ints) -> Statistic:

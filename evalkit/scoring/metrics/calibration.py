@@ -44,7 +44,7 @@ def stated(verdicts: VerdictColumns) -> StatedConfidence:
     won = verdicts.present & (verdicts.winner != TIE) & (verdicts.reason != FORCED)
     known = np.isfinite(verdicts.confidence)
     used = verdicts.labeled & won & known
-    missing = int((verdicts.labeled & (~verdicts.present | (won & ~known))).sum())
+    missing = int((verdicts.labeled & (verdicts.missing | (won & ~known))).sum())
     right = (verdicts.winner == verdicts.pairs.label)[used].astype(np.float64)
     return StatedConfidence(verdicts.tally.where(used), verdicts.confidence[used], right, missing)
 

@@ -124,7 +124,7 @@ def mean_corrections(
                 name,
                 verdicts.tally,
                 np.where(verdicts.present, verdicts.winner == code, np.nan),
-                np.where(verdicts.labeled, pairs.label == code, np.nan),
+                np.where(verdicts.labeled & ~verdicts.withheld, pairs.label == code, np.nan),
                 proportion=True,
             )
             for name, code in rates.items()

@@ -84,7 +84,7 @@ def games_of(cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters
     log_ratio = np.subtract(*pairs.sides(lengths))[used] * side
     low, high = np.minimum(first, second)[used], np.maximum(first, second)[used]
     winner = (verdicts.winner[used] * side).astype(np.int8)
-    missing = int((rivals & ~verdicts.present).sum())
+    missing = int((rivals & verdicts.missing).sum())
     compared, places = np.unique(np.concatenate([low, high]), return_inverse=True)
     (low, high), kept = places.reshape(2, -1), tuple(names[k] for k in compared.tolist())
     return Games(kept, clusters.of_rows(pairs.case[used]), low, high, winner, log_ratio, used, side, clusters, missing)

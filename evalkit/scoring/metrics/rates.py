@@ -73,7 +73,7 @@ def tie_statistics(verdicts: VerdictColumns, *, scored: bool) -> list[Statistic]
 
 
 def _share(verdicts: VerdictColumns, name: str, hit: Bools) -> Statistic:
-    return verdicts.tally.rate(name, hit, verdicts.present, ~verdicts.present, why=NO_VERDICT)
+    return verdicts.tally.rate(name, hit, verdicts.present, verdicts.missing, why=NO_VERDICT)
 
 
 def reason_rate(verdicts: VerdictColumns, name: str) -> Statistic:
@@ -149,7 +149,8 @@ def missing_table(
     Returns:
         A row for each rate and kind, as JSON values.
     """
-    label, labeled, kinds = verdicts.pairs.label, verdicts.labeled, _missing_kinds(verdicts.pairs, judgments.asked)
+    label, kinds = verdicts.pairs.label, _missing_kinds(verdicts.pairs, judgments.asked)
+    labeled = verdicts.labeled & ~verdicts.withheld
     # By rate, the parts whose mean it is: what is right, what was read, and the kinds of what is missing.
     rates = {"agreement/accuracy": [(verdicts.winner == label, verdicts.present, kinds)]}
     if passes is not None and passes.both:
@@ -290,15 +291,12 @@ def cost_statistics(judgments: JudgmentColumns) -> list[Statistic]:
     attempts are not counted. Cases with an answer that failed or has no price are omitted.
     """
     judgments = judgments.asked
-    _, once = np.unique(judgments.answer * ODD + judgments.case, return_index=True)
-    unread, tally = "there are no answers", judgments.tally.of(judgments.case[once])
+    unread = "there are no answers"
     untimed = "no answer has a latency" if np.isfinite(judgments.cost).any() else unread
     unpriced = "no answer has a price" if np.isfinite(judgments.latency).any() else unread
     found = []
-    for name, column, why in (("cost", judgments.cost, unpriced), ("latency", judgments.latency, untimed)):
-        known = np.isfinite(column[once])
-        complete = (tally(known) > 0) & (tally(~known) == 0)
-        sums = tally(np.where(known, column[once], 0.0))
+    for name, why in (("cost", unpriced), ("latency", untimed)):
+        sums, complete = case_totals(judgments, name)
         # There is no largest cost. Where all are equal, one case is assumed to cost at most as much as all together.
         limits, missing = (0.0, float(sums[complete].sum())), int((~complete).sum())
         found.append(
@@ -307,6 +305,19 @@ def cost_statistics(judgments: JudgmentColumns) -> list[Statistic]:
             )
         )
     return found
+
+
+def case_totals(judgments: JudgmentColumns, name: str) -> tuple[Floats, Bools]:
+    """Return the total of a column over each case's answers, and whether it is complete: some answers, all known.
+
+    Args:
+        judgments: the judgments; an answer that several share counts once.
+        name: `cost` or `latency`.
+    """
+    _, once = np.unique(judgments.answer * ODD + judgments.case, return_index=True)
+    tally, column = judgments.tally.of(judgments.case[once]), getattr(judgments, name)[once]
+    known = np.isfinite(column)
+    return tally(np.where(known, column, 0.0)), np.asarray((tally(known) > 0) & (tally(~known) == 0))
 
 
 @dataclass(frozen=True, slots=True)

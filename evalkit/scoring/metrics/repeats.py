@@ -511,7 +511,7 @@ def _from_labels(verdicts: VerdictColumns) -> Statistic:
         lambda totals: _three_in_four(totals, levels),
         limits=(0.0, float(sizes.max(initial=0.0))),
         n=len(sizes),
-        missing=int((verdicts.labeled & ~verdicts.present).sum()),
+        missing=int((verdicts.labeled & verdicts.missing).sum()),
         strict=True,
         note="margin at which the judge's choice equals the label three times out of four",
         why=why,

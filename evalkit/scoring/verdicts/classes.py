@@ -18,6 +18,7 @@ from evalkit.errors import ConfigError
 from evalkit.scoring.columns import rows_of
 from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, ClassColumns, JudgmentColumns, of_one_judge
 from evalkit.scoring.stats.arrays import FUZZ, Floats, Ints, group_mean
+from evalkit.scoring.verdicts.cascade import Cascade, decided_classes
 from evalkit.scoring.verdicts.panel import Panel
 from evalkit.types import Case
 
@@ -131,11 +132,17 @@ def _mean_chances(chances: Floats, weights: Floats) -> Floats:
 
 
 def class_verdicts(
-    config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, panel: Panel | None
+    config: RunConfig,
+    cases: Sequence[Case],
+    judgments: JudgmentColumns,
+    panel: Panel | None,
+    cascade: Cascade | None = None,
 ) -> tuple[ClassColumns, dict[str, ClassColumns]]:
-    """Return the verdicts of the judge or the panel, and those of each judge of a panel by name."""
+    """Return the verdicts of the judge, the panel or the cascade, and those of each judge of the latter by name."""
     responses = labeled_responses(Classes.of(config.rubric), cases)
     if panel is None:
         return vote_samples(responses, cases, judgments), {}
     each = {name: vote_samples(responses, cases, judgments.select(name)) for name in panel.names}
+    if cascade is not None:
+        return decided_classes(cascade, config.judge.label, list(each.values())), each
     return vote_panel(responses, panel, config.judge.label, list(each.values())), each

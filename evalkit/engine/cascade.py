@@ -1,0 +1,73 @@
+"""Ask the judges of a cascade in turn: each only about the units that those before it did not decide."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
+from heapq import merge
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from evalkit.core.spool import Spool
+from evalkit.engine.progress import JudgingResult
+from evalkit.protocols import Evaluator, FollowUpEvaluator
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Unit
+
+Member = TypeVar("Member")
+Units: TypeAlias = Collection[tuple[str, Unit]]
+"""Units of cases, each by the case's id and the indices of its responses."""
+
+
+class Escalated:
+    """Plans only the requests of another evaluator about some units."""
+
+    def __init__(self, inner: Evaluator, units: Units) -> None:
+        self._inner, self._units = inner, units
+
+    def plan(self, case: Case) -> Sequence[JudgeRequest]:
+        """Return the requests about these units."""
+        return [request for request in self._inner.plan(case) if (case.id, request.unit) in self._units]
+
+    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+        """Read a completion with the inner evaluator."""
+        return self._inner.read(request, completion)
+
+    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
+        """Return the follow-up requests of the inner evaluator."""
+        return self._inner.follow(case, judgments) if isinstance(self._inner, FollowUpEvaluator) else ()
+
+
+async def ask_in_turn(
+    members: Sequence[Member],
+    cases: Sequence[Case],
+    evaluator: Evaluator,
+    ask: Callable[[Member, Evaluator], Awaitable[JudgingResult]],
+    escalated: Callable[[Sequence[Judgment]], Units],
+    spool: Path | None = None,
+) -> JudgingResult:
+    """Return the judgments of all judges in case order, with the calls of all.
+
+    Nothing is asked after a judge that was stopped: its unread cases would all go to the next one.
+
+    Args:
+        members: the judges, in the order in which they are asked.
+        cases: the cases.
+        evaluator: plans and reads the requests.
+        ask: has one judge judge the cases.
+        escalated: returns the units that the judgments so far do not decide.
+        spool: the folder for a temporary file of many judgments.
+    """
+    place = {case.id: number for number, case in enumerate(cases)}
+    result, judgments, remaining = JudgingResult(()), Spool[Judgment](folder=spool), evaluator
+    for number, member in enumerate(members):
+        judged = (await ask(member, remaining)).after(result)
+        parts, judgments = (judgments, judged.judgments), Spool[Judgment](folder=spool)
+        for judgment in merge(*parts, key=lambda one: place[one.case_id]):
+            judgments.append(judgment)
+        result = replace(judged, judgments=judgments, dropped={**result.dropped, **judged.dropped})
+        if judged.interrupted or judged.stopped or number == len(members) - 1:
+            break
+        if not (units := escalated(judgments)):
+            break
+        remaining = Escalated(evaluator, units)
+    return replace(result, whole=None) if result.interrupted and len(members) > 1 else result

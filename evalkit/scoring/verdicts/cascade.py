@@ -1,0 +1,372 @@
+"""Verdicts of a cascade: the first judge that is sure enough decides; labeled cases choose how sure that is.
+
+Each judge has a threshold of certainty, by fixed-sequence testing of its risk with a binomial tail bound (Jung, Brahman
+and Choi 2025, Trust or Escalate, arXiv 2407.18370; Bauer 1991, Statist. Med. 10, 871-890). A later judge is tested on
+the cases that reach it, and `judge.delta` is divided among the tests. So the agreement of all decided cases is at least
+`judge.target` with probability 1 - `judge.delta` over the labels, if the judges' errors are independent given their
+certainties or the same cases are difficult for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import ceil, exp, lgamma, log, log1p
+from typing import Any, Final
+
+import numpy as np
+
+from evalkit.config import JudgeConfig, RunConfig
+from evalkit.core.hashing import digest
+from evalkit.errors import ConfigError
+from evalkit.scoring import judgments as codes
+from evalkit.scoring.columns import ABSTENTION, MISSING, NONE, TIE, A, B, PassColumns, VerdictColumns
+from evalkit.scoring.judgments import ClassColumns, JudgmentColumns
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.verdicts.pairs import pair_margins
+from evalkit.types import Case
+
+WAITING: Final = -1
+"""The decider of a unit on which no judge has a verdict, or that the next judge is to decide."""
+ABSTAINED: Final = -2
+"""The decider of a unit on which the last judge is not sure enough."""
+START: Final = 0.2
+"""The strictest threshold that is tested is exceeded by this share of the labels: fewer allow almost no error."""
+CANDIDATES: Final = 25
+
+NO_ROWS: Final = np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One judge's verdicts on all units of a run.
+
+    Attributes:
+        judge: the judge's name.
+        answered: (units,) whether it has a verdict, or declines to decide.
+        right: (units,) whether the verdict equals the label.
+        certainty: (units,) how sure it is, from 0 to 1; NaN without a verdict.
+    """
+
+    judge: str
+    answered: Bools
+    right: Bools
+    certainty: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One judge of a cascade.
+
+    Attributes:
+        judge: the judge's name.
+        threshold: the least certainty at which it decides; `None` if it never does.
+        labels: the number of labels at or above the threshold.
+        errors: the number of these labels that differ from the verdict.
+        guaranteed: whether the threshold was tested.
+    """
+
+    judge: str
+    threshold: float | None = None
+    labels: int = 0
+    errors: int = 0
+    guaranteed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    """What decides each unit of a run.
+
+    Attributes:
+        steps: the judges that were asked, in order.
+        decider: (units,) the index of the deciding judge, or WAITING or ABSTAINED.
+        dev: (cases,) the cases whose labels chose the thresholds.
+        used: (n,) the judgments that the cascade needs: those of a decider and of the judges before it.
+    """
+
+    steps: tuple[Step, ...]
+    decider: Ints
+    dev: Bools
+    used: Bools
+
+    @property
+    def guaranteed(self) -> Bools:
+        """Which units a tested judge decides, (units,)."""
+        tested = np.array([*(step.guaranteed for step in self.steps), False, False])
+        return np.asarray(tested[self.decider])
+
+    def table(self, judge: JudgeConfig) -> dict[str, Any]:
+        """Return the steps as JSON values."""
+        rows = [{**asdict(step), "decided": int((self.decider == n).sum())} for n, step in enumerate(self.steps)]
+        abstained = int((self.decider == ABSTAINED).sum())
+        return {"target": judge.target, "delta": judge.delta, "steps": rows, "abstained": abstained}
+
+    def blind(self, cases: Sequence[Case]) -> list[Case]:
+        """Return the cases without the labels that chose the thresholds."""
+        return [_unlabeled(case) if dev else case for case, dev in zip(cases, self.dev, strict=True)]
+
+    @classmethod
+    def of(
+        cls,
+        judge: JudgeConfig,
+        votes: Mapping[str, Vote],
+        chosen: Bools,
+        dev: Bools,
+        rows: tuple[Ints, Ints] = NO_ROWS,
+    ) -> Cascade:
+        """Return the cascade of the judges that were asked so far.
+
+        Args:
+            judge: the cascade's config.
+            votes: the verdicts by judge; a judge that was not asked has none.
+            chosen: (units,) the labeled units that choose thresholds, at most one of a cluster.
+            dev: (cases,) the cases of their clusters.
+            rows: the unit of each judgment, and the index of its judge, both (n,).
+        """
+        levels, names = _levels(judge, int(chosen.sum())), [member.label for member in judge.members]
+        decider, steps = np.full(len(chosen), WAITING), list[Step]()
+        for place, (name, level) in enumerate(zip(names, levels, strict=True)):
+            if (one := votes.get(name)) is None:
+                break
+            reached = (decider == WAITING) & one.answered
+            if level is None:
+                steps.append(Step(name, 0.0, guaranteed=False))
+                decider[reached] = place
+                break
+            candidates = thresholds(one.certainty[reached])
+            used = reached & chosen & np.isfinite(one.certainty)
+            step = _tested(name, one.certainty[used], ~one.right[used], candidates, 1 - judge.target, level)
+            steps.append(step)
+            if step.threshold is not None:
+                decider[reached & (one.certainty >= step.threshold)] = place
+            if place == len(names) - 1:
+                decider[reached & (decider == WAITING)] = ABSTAINED
+        unit, by = rows
+        return cls(tuple(steps), decider, dev, (decider[unit] < 0) | (by <= decider[unit]))
+
+
+def labels_required(judge: JudgeConfig) -> int:
+    """Return the fewest labels that can show the target: all of them right, by chance with probability delta."""
+    return _fewest(judge.delta, 1 - judge.target)
+
+
+def _fewest(level: float, risk: float) -> int:
+    return ceil(log(level) / log1p(-risk) - 1e-9)
+
+
+def _levels(judge: JudgeConfig, labels: int) -> list[float | None]:
+    """Return the level of each judge's test, `None` for a judge that always answers.
+
+    Each has the same share of delta. Where the labels are too few for that, the first judge has all of it.
+    """
+    count = len(judge.members)
+    tested = count - (judge.last == "answer")
+    few = labels < _fewest(judge.delta / tested, 1 - judge.target)
+    shares: list[float | None] = [judge.delta, *[0.0] * (tested - 1)] if few else [judge.delta / tested] * tested
+    return shares + [None] * (count - tested)
+
+
+def thresholds(certainty: Floats) -> Floats:
+    """Return the thresholds to test, strictest first; they do not depend on labels."""
+    values = np.unique(certainty[np.isfinite(certainty)])
+    if len(values) > CANDIDATES:
+        spread = np.linspace(0, 1, CANDIDATES)
+        values = np.unique(np.quantile(certainty[np.isfinite(certainty)], spread, method="higher"))
+    return np.asarray(values[::-1])
+
+
+def _tested(
+    judge: str, certainty: Floats, wrong: Bools, candidates: Iterable[float], risk: float, level: float
+) -> Step:
+    """Return the last threshold of the descending sequence before the first at which the risk may be too high."""
+    step = Step(judge)
+    if not level:
+        return step
+    fewest = max(_fewest(level, risk), START * len(certainty))
+    for threshold in candidates:
+        above = certainty >= threshold
+        if (n := int(above.sum())) < fewest:
+            continue
+        errors = int(wrong[above].sum())
+        if binomial_tail(errors, n, risk) > level:
+            break
+        step = Step(judge, float(threshold), n, errors)
+    return step
+
+
+def binomial_tail(errors: int, n: int, risk: float) -> float:
+    """Return the probability of at most `errors` among `n` if each has the probability `risk`."""
+    counts = range(errors + 1)
+    logs = (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(risk) + (n - k) * log1p(-risk) for k in counts)
+    return sum(map(exp, logs))
+
+
+def dev_cases(judge: JudgeConfig, cases: Sequence[Case], clusters: Clusters) -> Bools:
+    """Return the cases whose labels choose thresholds: a share of the clusters, by the hash of the first case's id."""
+    own = np.array([_hash("dev", case.id) < judge.calibration for case in cases], dtype=bool)
+    if clusters.number is None:
+        return own
+    first = np.unique(clusters.number, return_index=True)[1]
+    return np.asarray(own[first][clusters.number])
+
+
+def chosen_units(cases: Sequence[Case], case: Ints, labeled: Bools, dev: Bools, clusters: Clusters) -> Bools:
+    """Return one labeled unit of each cluster of the dev cases, by a hash.
+
+    Args:
+        cases: the cases.
+        case: (units,) the case of each unit.
+        labeled: (units,) which units have a label.
+        dev: (cases,) the dev cases.
+        clusters: the clusters of the cases.
+    """
+    units = np.flatnonzero(labeled & dev[case])
+    rank = np.array(
+        [_hash("unit", cases[case[unit]].id, int(unit - np.searchsorted(case, case[unit]))) for unit in units]
+    )
+    units = units[np.argsort(rank, kind="stable")]
+    found = np.zeros(len(case), dtype=bool)
+    found[units[np.unique(clusters.of_rows(case[units]), return_index=True)[1]]] = True
+    return found
+
+
+def _hash(*parts: object) -> float:
+    return int(digest([*parts])[:8], 16) / 2**32
+
+
+def check_labels(config: RunConfig, cases: Sequence[Case], clusters: Clusters) -> None:
+    """Refuse a cascade with too few labels to choose a threshold.
+
+    Raises:
+        ConfigError: if there are fewer labeled clusters on the dev side than could show the target.
+    """
+    labeled = np.array([_has_label(case) for case in cases], dtype=bool)
+    judge, found = config.judge, clusters.covered(labeled & dev_cases(config.judge, cases, clusters))
+    if found < (needed := labels_required(judge)):
+        every = clusters.covered(labeled)
+        raise ConfigError(
+            f"{found} of the {every} labels choose thresholds (judge.calibration={judge.calibration:g}), and "
+            f"judge.target={judge.target:g} with judge.delta={judge.delta:g} needs {needed}",
+            where="judge.vote=cascade",
+            remedy="label more cases, lower judge.target, or raise judge.delta",
+        )
+
+
+def _has_label(case: Case) -> bool:
+    graded = any(one.grade is not None or one.class_name is not None for one in case.responses)
+    return case.label is not None or graded or bool(case.labels)
+
+
+def _unlabeled(case: Case) -> Case:
+    bare = tuple(replace(one, grade=None, class_name=None) for one in case.responses)
+    return replace(case, responses=bare, label=None, labels={})
+
+
+def pair_vote(config: RunConfig, verdicts: VerdictColumns) -> Vote:
+    """Return one judge's verdicts on pairs.
+
+    Its certainty is the mean support of its judgments for the verdict: for a winner, their margins toward it; for a
+    tie, 1 less their sizes. So both orders, samples and probabilities count. A judgment that could not be read gives
+    no support.
+    """
+    rows, pairs = verdicts.judgments.select(third=False).of_units(2), verdicts.pairs
+    place = pairs.find(rows.case, rows.i, rows.j)
+    margin, winner = np.nan_to_num(pair_margins(config, rows)), verdicts.winner[place]
+    support = np.select([winner == A, winner == B, winner == TIE], [margin, -margin, 1 - np.abs(margin)], 0.0)
+    count = np.bincount(place, minlength=len(pairs))
+    mean = np.bincount(place, np.where(rows.readable, support, 0.0), len(pairs)) / np.maximum(count, 1)
+    certainty = np.where(verdicts.present, np.maximum(mean, 0.0).round(9), np.nan)
+    return Vote(verdicts.judge, verdicts.present, verdicts.winner == pairs.label, certainty)
+
+
+def class_vote(columns: ClassColumns, judgments: JudgmentColumns, first: Ints) -> Vote:
+    """Return one judge's classes: its certainty is the probability of the class, or the share of samples that name it.
+
+    Args:
+        columns: the judge's verdicts.
+        judgments: its judgments.
+        first: (cases,) the row of each case's first response.
+    """
+    assert judgments.choice is not None  # read with the classes
+    row = first[judgments.case] + judgments.i
+    same = judgments.readable & (judgments.choice == columns.verdicts[row])
+    asked = np.bincount(row, minlength=len(columns))
+    share = np.bincount(row, same, len(columns)) / np.maximum(asked, 1)
+    if columns.probabilities is not None:
+        named = columns.probabilities[np.arange(len(columns)), np.maximum(columns.verdicts, 0)]
+        share = np.where(np.isfinite(named), named, share)
+    certainty = np.where(columns.decided, share.round(9), np.nan)
+    return Vote(columns.judge, ~columns.missing, columns.verdicts == columns.labels, certainty)
+
+
+def decided_pairs(
+    cascade: Cascade, name: str, judgments: JudgmentColumns, each: Sequence[VerdictColumns]
+) -> VerdictColumns:
+    """Return the verdict of each pair's decider, without one if the cascade abstains.
+
+    Args:
+        cascade: the deciders.
+        name: the cascade's name.
+        judgments: all judgments.
+        each: the verdicts of each judge that was asked, in order.
+    """
+    decider, pairs = cascade.decider, each[0].pairs
+    asked = np.array([np.bincount(_pair_of(one), minlength=len(pairs)) > 0 for one in each])
+    last = len(each) - 1 - np.argmax(asked[::-1], axis=0)
+    chosen = np.where(decider >= 0, decider, last)
+    rows = np.arange(len(pairs))
+
+    def pick(field: str, otherwise: float = np.nan) -> Any:
+        columns = np.stack([getattr(one, field) for one in each])
+        return np.where(kept, columns[chosen, rows], otherwise).astype(columns.dtype)
+
+    kept = decider >= 0
+    columns: dict[str, Any] = {field: pick(field, NONE) for field in ("lean", "winner", "surer")}
+    columns |= {field: pick(field) for field in ("margin", "confidence", "settle")}
+    reason = np.where(decider == ABSTAINED, ABSTENTION, pick("reason", MISSING)).astype(np.int8)
+    judges = [one.judge for one in each]
+    by = np.array([judges.index(judge) if judge in judges else -1 for judge in judgments.judges])
+    own = by[judgments.judge] == chosen[pairs.find(judgments.case, judgments.i, judgments.j)]
+    return VerdictColumns(
+        pairs,
+        reason=reason,
+        judgments=judgments.where(own),
+        passes=_decided_passes(chosen, [one.passes for one in each if one.passes is not None]),
+        panel=name,
+        **columns,
+    )
+
+
+def _pair_of(verdicts: VerdictColumns) -> Ints:
+    rows = verdicts.judgments
+    return verdicts.pairs.find(rows.case, rows.i, rows.j)
+
+
+def _decided_passes(chosen: Ints, each: Sequence[PassColumns]) -> PassColumns:
+    rows = np.arange(len(chosen))
+
+    def pick(name: str) -> Any:
+        return np.stack([getattr(one, name) for one in each])[chosen, rows]
+
+    thirds = {name: pick(name) for name in ("third", "third_margin", "third_confidence") if _all_have(each, name)}
+    main = {name: pick(name) for name in ("winner", "margin", "confidence", "asked")}
+    return PassColumns(**main, **thirds, both=any(one.both for one in each))
+
+
+def _all_have(each: Sequence[PassColumns], name: str) -> bool:
+    return all(getattr(one, name) is not None for one in each)
+
+
+def decided_classes(cascade: Cascade, name: str, each: Sequence[ClassColumns]) -> ClassColumns:
+    """Return the class of each response by its decider, an abstention if the cascade abstains."""
+    decider, rows = cascade.decider, np.arange(len(cascade.decider))
+    chosen = np.maximum(decider, 0)
+    verdicts = np.stack([one.verdicts for one in each])[chosen, rows]
+    verdicts = np.select([decider >= 0, decider == ABSTAINED], [verdicts, codes.ABSTAINED], codes.MISSING)
+    unknown = np.full((len(rows), len(each[0].names)), np.nan)
+    chances = np.stack([unknown if one.probabilities is None else one.probabilities for one in each])[chosen, rows]
+    chances = np.where(decider[:, None] >= 0, chances, np.nan)
+    votes = {one.judge: one.verdicts for one in each}
+    known = chances if np.isfinite(chances).any() else None
+    return replace(each[0], verdicts=verdicts, probabilities=known, judge=name, votes=votes)

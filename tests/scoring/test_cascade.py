@@ -1,0 +1,380 @@
+"""Cascades: thresholds against a slow version of the paper's algorithm, who decides, and what labels are used for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from scipy import stats
+
+from evalkit.config import JudgeConfig, RunConfig
+from evalkit.errors import ConfigError
+from evalkit.scoring import Scores, escalated, score_run, verdicts_by_judge, verdicts_of
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.verdicts.cascade import (
+    ABSTAINED,
+    START,
+    WAITING,
+    Cascade,
+    Vote,
+    binomial_tail,
+    check_labels,
+    dev_cases,
+    labels_required,
+    thresholds,
+)
+from evalkit.types import Case, Completion, Judgment, Response, WeightedJudgment
+
+CLASSES = {"classes": {"pass": "", "fail": ""}}
+
+
+def config(*names: str, **settings: Any) -> RunConfig:
+    own = {key: settings.pop(key) for key in ("target", "delta", "last", "calibration") if key in settings}
+    members = [{"name": name, "model": "m", **settings.pop(name, {})} for name in names]
+    judge = {"name": "cascade", "vote": "cascade", "judges": members, **own}
+    scoring = {"bootstrap": 50, **settings.pop("scoring", {})}
+    return RunConfig.model_validate({"judge": judge, "criteria": {"quality": ""}, "scoring": scoring, **settings})
+
+
+def of_classes(*names: str, **settings: Any) -> RunConfig:
+    more = {"mode": {"name": "pointwise", "samples": 3}, "swap": {"policy": "none"}, "rubric": CLASSES}
+    return config(*names, **more, **settings)
+
+
+def both(judge: str, case: str, first: float | None, second: float | None, unit=(0, 1)) -> list[Judgment]:
+    """The judgments of both orders: margins, un-swapped; `None` for a failed call."""
+    made = [(unit, first), (unit[::-1], second)]
+    return [
+        Judgment(
+            case, unit, shown, 0, judge, "failed" if value is None else "ok", value, keys=(f"{judge}{case}{shown}",)
+        )
+        for shown, value in made
+    ]
+
+
+def pairs(n: int, label: str = "A") -> list[Case]:
+    return [Case(f"c{i}", f"question {i}", (Response("a"), Response("b")), label=label) for i in range(n)]
+
+
+# Thresholds
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.floats(0.01, 0.99))
+def test_the_tail_is_that_of_the_binomial_distribution(errors, more, risk):
+    assert binomial_tail(errors, errors + more, risk) == pytest.approx(stats.binom.cdf(errors, errors + more, risk))
+
+
+def slow(certainty: Sequence[float], wrong: Sequence[bool], risk: float, level: float) -> float | None:
+    """The lowest threshold so that the upper bound of the risk is at most `risk` there and at all stricter ones."""
+    found = None
+    for threshold in sorted(set(certainty), reverse=True):
+        above = [error for sure, error in zip(certainty, wrong, strict=True) if sure >= threshold]
+        if (1 - risk) ** len(above) > level or len(above) < START * len(certainty):
+            continue
+        n, errors = len(above), sum(above)
+        if (1.0 if errors == n else stats.beta.ppf(1 - level, errors + 1, n - errors)) > risk:
+            break
+        found = threshold
+    return found
+
+
+@given(st.integers(0, 2**32), st.integers(20, 150), st.sampled_from([2, 5, 20]), st.sampled_from(["abstain", "answer"]))
+def test_thresholds_are_those_of_a_slow_version(seed, n, levels, last):
+    random = np.random.default_rng(seed)
+    judge = config("small", "large", last=last, target=0.8).judge
+    votes = {}
+    for name in ("small", "large"):
+        certainty = random.integers(0, levels, n) / (levels - 1)
+        votes[name] = Vote(name, random.random(n) < 0.97, random.random(n) < 0.75 + 0.25 * certainty, certainty)
+    every = np.ones(n, dtype=bool)
+    found, waiting, tested = Cascade.of(judge, votes, every, every), list(range(n)), 2 - (last == "answer")
+    level, spent = 0.1 / tested, False
+    if n < labels_required(judge.model_copy(update={"delta": level})):
+        level, spent = 0.1, True  # all of it for the first judge
+    for place, one in enumerate(votes.values()):
+        reached = [unit for unit in waiting if one.answered[unit]]
+        if place == tested:
+            decided = reached
+        elif place and spent:
+            decided = []
+        else:
+            threshold = slow([one.certainty[u] for u in reached], [not one.right[u] for u in reached], 0.2, level)
+            assert found.steps[place].threshold == threshold
+            decided = [u for u in reached if threshold is not None and one.certainty[u] >= threshold]
+        assert np.flatnonzero(found.decider == place).tolist() == decided
+        waiting = [unit for unit in waiting if unit not in decided]
+    lost = [unit for unit in waiting if votes["large"].answered[unit]]
+    assert np.flatnonzero(found.decider == ABSTAINED).tolist() == ([] if last == "answer" else lost)
+    assert found.guaranteed.tolist() == [0 <= place < tested for place in found.decider]
+
+
+def test_many_certainties_are_tested_at_their_quantiles():
+    certainty = np.random.default_rng(0).random(1000)
+    found = thresholds(np.append(certainty, np.nan))
+    assert len(found) == 25
+    assert set(found) <= set(certainty)
+    assert list(found) == sorted(found, reverse=True)
+    assert found[-1] == certainty.min()
+
+
+def test_22_labels_can_show_an_agreement_of_90_percent():
+    judge = config("small", "large").judge
+    assert labels_required(judge) == 22
+    cases = pairs(300)
+    dev = dev_cases(judge, cases, Clusters.each(300))
+    assert 100 < dev.sum() < 200
+    chosen = [case for case, own in zip(cases, dev, strict=True) if own]
+    for count, enough in ((21, False), (22, True)):
+        some = chosen[:count]
+        if enough:
+            check_labels(config("small", "large"), some, Clusters.each(count))
+        else:
+            with pytest.raises(ConfigError, match=r"21 of the 21 labels choose thresholds .*needs 22"):
+                check_labels(config("small", "large"), some, Clusters.each(count))
+
+
+def test_with_few_labels_the_first_judge_has_all_of_delta():
+    sure = np.ones(25)
+    votes = {name: Vote(name, sure > 0, sure > 0, sure) for name in ("small", "large")}
+    every = np.ones(25, dtype=bool)
+    found = Cascade.of(config("small", "large").judge, votes, every, every)
+    assert (found.steps[0].threshold, found.steps[0].labels) == (1.0, 25)
+    assert found.steps[1].threshold is None
+
+
+# Verdicts and metrics of pairs
+
+
+def run(n: int = 360, **settings: Any) -> tuple[RunConfig, list[Case], list[Judgment]]:
+    """A small judge that is sure and right in two cases of three; a large one that is right where it is sure.
+
+    The large one is unsure in every twelfth case, and fails in another.
+    """
+    made, cases, judgments = config("small", "large", target=0.8, **settings), pairs(n), list[Judgment]()
+    for i, case in enumerate(cases):
+        judgments += both("small", case.id, 1.0, 1.0 if i % 3 else -1.0)
+    waiting = escalated(made, cases, judgments)
+    assert waiting == {(f"c{i}", (0, 1)) for i in range(0, n, 3)}
+    for i in range(0, n, 3):
+        judgments += both("large", f"c{i}", *((1.0, -1.0) if i % 12 == 0 else (None, None) if i % 12 == 3 else (1, 1)))
+    return made, cases, judgments
+
+
+def test_each_case_is_decided_by_the_first_judge_that_is_sure_enough():
+    made, cases, judgments = run()
+    verdicts = verdicts_of(made, cases, judgments)
+    for i, verdict in enumerate(verdicts):
+        expected = ("A", "judged")
+        if i % 12 == 0:
+            expected = (None, "abstained")
+        elif i % 12 == 3:
+            expected = (None, "missing")
+        assert (verdict.winner, verdict.reason) == expected, i
+    assert verdicts[0].judge == "cascade"
+    assert verdicts[6].votes == {"small": "TIE", "large": "A"}
+    assert set(verdicts_by_judge(made, cases, judgments)) == {"small", "large"}
+    assert escalated(made, cases, judgments) == {(f"c{i}", (0, 1)) for i in range(3, 360, 12)}
+
+
+def test_an_abstention_is_neither_a_score_nor_missing():
+    scores = score_run(*run())
+    metrics = scores.metrics
+    assert metrics["cascade/abstained"].value == pytest.approx(30 / 330)
+    assert metrics["cascade/abstained"].missing == 30
+    assert metrics["cascade/share/small"].value == pytest.approx(240 / 330)
+    assert metrics["cascade/share/large"].value == pytest.approx(60 / 330)
+    for name in ("tie_rate", "win_rate/a", "length/longer_rate"):
+        assert metrics[name].missing == (0 if name.startswith("length") else 30), name
+    assert metrics["win_rate/a"].n == 300
+    table = {row["kind"]: row["missing"] for row in scores.details["missing"] if row["metric"] == "agreement/accuracy"}
+    assert table["failed"] == metrics["agreement/accuracy"].missing > 0
+    assert sum(table.values()) == table["failed"]
+    confusion = scores.details["confusion"]["labels"]["A"]
+    assert confusion["abstained"] > 0
+    assert confusion["missing"] == table["failed"]
+    assert metrics["agreement/accuracy_per_order"].missing == 2 * confusion["missing"]
+
+
+def test_labels_that_chose_thresholds_are_in_no_metric():
+    made, cases, judgments = run()
+    dev = dev_cases(made.judge, cases, Clusters.each(len(cases)))
+    scores = score_run(made, cases, judgments)
+    test = [i for i in range(360) if not dev[i] and i % 12 not in (0, 3)]
+    assert scores.metrics["agreement/accuracy"].n == scores.metrics["cascade/accuracy"].n == len(test)
+    # Other labels on the test side change the agreement and no threshold.
+    turned = [case if own else replace(case, label="B") for case, own in zip(cases, dev, strict=True)]
+    other = score_run(made, turned, judgments)
+    assert other.metrics["cascade/accuracy"].value == 0.0
+    assert other.details["cascade"] == scores.details["cascade"]
+    # Other labels on the dev side change the thresholds.
+    turned = [replace(case, label="B") if own else case for case, own in zip(cases, dev, strict=True)]
+    steps = score_run(made, turned, judgments).details["cascade"]["steps"]
+    assert steps[0]["threshold"] is None
+    verdicts = scores.verdicts
+    assert [verdict.label for verdict in verdicts] == [None if own else "A" for own in dev]
+
+
+def test_a_panel_is_scored_as_if_its_judges_had_been_asked_in_turn():
+    made, cases, judgments = run()
+    # The large judge's answers to what it is not asked are wrong, and cost much.
+    more = [one for i in range(360) if i % 3 for one in both("large", f"c{i}", -1.0, -1.0)]
+    paid = [replace(one, completion=Completion("", cost_usd=9.0)) for one in more]
+    asked, panel = score_run(made, cases, judgments), score_run(made, cases, [*judgments, *paid])
+    assert panel.metrics == asked.metrics
+    assert [*panel.verdicts] == [*asked.verdicts]
+    assert panel.details == asked.details
+
+
+def test_the_last_judge_may_answer_without_the_guarantee():
+    made, cases, judgments = run(last="answer")
+    scores = score_run(made, cases, judgments)
+    assert scores.metrics["cascade/abstained"].value == 0.0
+    assert scores.metrics["cascade/accuracy"].n < scores.metrics["agreement/accuracy"].n
+    assert "the last judge answers the others without it" in str(scores.metrics["cascade/accuracy"].note)
+    assert [step["guaranteed"] for step in scores.details["cascade"]["steps"]] == [True, False]
+    assert scores.verdicts[0].reason == "swap_disagreement"
+
+
+def test_only_one_label_of_a_cluster_chooses():
+    made = config("small", "large", target=0.8, scoring={"cluster": "topic"})
+    cases = [replace(case, metadata={"topic": i // 3}) for i, case in enumerate(pairs(240))]
+    judgments = [one for case in cases for one in both("small", case.id, 1.0, 1.0)]
+    dev = dev_cases(made.judge, cases, Clusters.of(made, cases))
+    assert all(len(set(dev[i : i + 3].tolist())) == 1 for i in range(0, 240, 3))
+    step = score_run(made, cases, judgments).details["cascade"]["steps"][0]
+    assert step["labels"] == dev.sum() / 3
+
+
+def test_pairs_of_a_case_are_decided_one_by_one():
+    made = config("small", "large", target=0.8)
+    texts = (Response("a"), Response("b"), Response("c"))
+    cases = [Case(f"c{i}", f"q {i}", texts, labels={"ann": {"0,1": "A", "0,2": "A", "1,2": "A"}}) for i in range(200)]
+    judgments = list[Judgment]()
+    for case in cases:
+        for unit in ((0, 1), (0, 2), (1, 2)):
+            judgments += both("small", case.id, 1.0, -1.0 if unit == (1, 2) else 1.0, unit)
+    assert escalated(made, cases, judgments) == {(case.id, (1, 2)) for case in cases}
+
+
+def test_a_tie_is_as_sure_as_the_orders_that_call_it_one():
+    made = config("small", "large", target=0.8)
+    cases = pairs(120, label="TIE")
+    judgments = [one for i, case in enumerate(cases) for one in both("small", case.id, 0.0, 0.0 if i % 2 else None)]
+    assert escalated(made, cases, judgments) == {(f"c{i}", (0, 1)) for i in range(0, 120, 2)}
+
+
+def test_costs_are_compared_with_those_of_the_last_judge():
+    made, cases, judgments = run()
+    cost = {"small": 0.01, "large": 0.1}
+    paid = [replace(one, completion=Completion("", cost_usd=cost[one.judge])) for one in judgments]
+    ratio = score_run(made, cases, paid).metrics["cascade/cost_ratio"]
+    assert ratio.value == pytest.approx((360 * 0.02 + 120 * 0.2) / 360 / 0.2)
+    assert ratio.low is not None
+    assert ratio.high is not None
+    assert ratio.low < ratio.value < ratio.high
+    assert score_run(made, cases, judgments).metrics["cascade/cost_ratio"].value is None
+
+
+def test_a_cascade_whose_first_judge_decides_everything_never_asks_the_next():
+    made, cases = config("small", "large", target=0.8), pairs(120)
+    judgments = [one for case in cases for one in both("small", case.id, 1.0, 1.0)]
+    assert not escalated(made, cases, judgments)
+    metrics = score_run(made, cases, judgments).metrics
+    assert metrics["cascade/share/small"].value == 1.0
+    assert "cascade/share/large" not in metrics
+
+
+# Classes
+
+
+def classes(n: int) -> list[Case]:
+    return [Case(f"c{i}", f"q {i}", (Response("a", class_name="pass"),)) for i in range(n)]
+
+
+def samples(judge: str, case: str, *names: str | None, **more: Any) -> list[Judgment]:
+    return [
+        Judgment(case, (0,), (0,), k, judge, "failed" if name is None else "ok", class_name=name, **more)
+        for k, name in enumerate(names)
+    ]
+
+
+def test_classes_are_as_sure_as_the_samples_that_name_them():
+    made, cases, judgments = of_classes("small", "large", target=0.8), classes(150), list[Judgment]()
+    for i, case in enumerate(cases):
+        judgments += samples("small", case.id, "pass", "pass", "pass" if i % 3 else "fail")
+    # A sure answer of two in three is tested too; its errors decide.
+    wrong = [
+        replace(case, responses=(Response("a", class_name="fail" if i % 3 == 0 else "pass"),))
+        for i, case in enumerate(cases)
+    ]
+    waiting = {(f"c{i}", (0,)) for i in range(0, 150, 3)}
+    assert escalated(made, wrong, judgments) == waiting
+    for i in range(0, 150, 3):
+        judgments += samples("large", f"c{i}", *((None,) * 3 if i % 6 else ("pass", "fail", None)))
+    verdicts = verdicts_of(made, wrong, judgments)
+    assert {(one.class_name, one.reason) for one in verdicts[1::3]} == {("pass", "judged")}
+    assert {(one.class_name, one.reason) for one in verdicts[3::6]} == {(None, "missing")}
+    assert {(one.class_name, one.reason) for one in verdicts[0::6]} == {(None, "abstained")}
+    metrics = score_run(made, wrong, judgments).metrics
+    assert metrics["cascade/share/small"].value == pytest.approx(100 / 125)
+    assert metrics["class/abstained"].value == pytest.approx(25 / 125)
+    assert "judge/large/agreement/accuracy" not in metrics
+    assert "judge/small/agreement/accuracy" in metrics
+
+
+def test_probabilities_are_certainties():
+    made = of_classes("small", "large", target=0.8, small={"logprobs": True}, large={"logprobs": True}, last="answer")
+    made = made.with_({"mode.samples": 1})
+    cases, judgments = classes(120), list[Judgment]()
+    for i, case in enumerate(cases):
+        chances = {"pass": 0.95, "fail": 0.05} if i % 4 else {"pass": 0.6, "fail": 0.4}
+        judgments += samples("small", case.id, "pass", weighted=WeightedJudgment(classes=chances))
+    labeled = [
+        replace(one, responses=(Response("a", class_name="pass" if i % 4 else "fail"),)) for i, one in enumerate(cases)
+    ]
+    assert escalated(made, labeled, judgments) == {(f"c{i}", (0,)) for i in range(0, 120, 4)}
+    for i in range(0, 120, 4):
+        judgments += samples("large", f"c{i}", "fail", weighted=WeightedJudgment(classes={"pass": 0.1, "fail": 0.9}))
+    assert verdicts_of(made, labeled, judgments)[0].confidence == pytest.approx(0.9)
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"mode": {"name": "listwise"}}, "a cascade decides pairs or classes"),
+        ({"mode": {"name": "pointwise"}, "swap": {"policy": "none"}}, "a cascade decides pairs or classes"),
+        ({"swap": {"policy": "none"}}, "nothing shows how sure small is"),
+        ({"swap": {"policy": "none"}, "small": {"logprobs": True}}, "nothing shows how sure large is"),
+        ({"runner": {"kind": "slurm"}}, "workers cannot judge a cascade"),
+        ({"probe": {"probes": {"length": {}}}}, "an audit is of single judges"),
+    ],
+)
+def test_settings_of_which_a_cascade_can_make_nothing_are_refused(settings, said):
+    with pytest.raises(ValidationError, match=said):
+        config("small", "large", **settings)
+
+
+def test_the_judges_of_a_cascade_are_single_ones():
+    panel = {"judges": [{"model": "m"}]}
+    with pytest.raises(ValidationError, match="judges of a cascade include a panel"):
+        JudgeConfig.model_validate({"vote": "cascade", "judges": [panel, {"model": "n"}]})
+
+
+def test_a_judge_that_always_answers_need_not_be_sure():
+    config("small", "large", swap={"policy": "none"}, small={"logprobs": True}, last="answer")
+
+
+def test_nobody_has_decided_before_anybody_is_asked():
+    every = np.ones(30, dtype=bool)
+    found = Cascade.of(config("small", "large").judge, {}, every, every)
+    assert (found.decider == WAITING).all()
+    assert isinstance(score_run(*run()), Scores)
