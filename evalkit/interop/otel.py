@@ -28,6 +28,12 @@ def trace_of(case: Case) -> str | None:
     return found[1] if found else None
 
 
+def span_of(case: Case) -> str | None:
+    """Return the span that a case came from, in hexadecimal: its `span_id`; `None` if it has none."""
+    found = re.fullmatch("[0-9a-f]{16}", str(case.metadata.get("span_id", "")))
+    return found and found[0]
+
+
 def explanations(judgments: Iterable[Judgment]) -> dict[tuple[str, Unit], str]:
     """Return the judge's words on each unit, from its first judgment that has any."""
     found: dict[tuple[str, Unit], str] = {}
@@ -78,11 +84,8 @@ def otel_lines(result: RunResult) -> bytes:
 def _of_verdict(verdict: Verdict, case: Case, words: Mapping[tuple[str, Unit], str]) -> Iterator[dict[str, Any]]:
     value = verdict.margin if verdict.score is None else verdict.score
     label = verdict.winner or verdict.class_name or (verdict.reason if verdict.reason == "abstained" else None)
-    ids, span = case.metadata.get("response_id"), str(case.metadata.get("span_id", ""))
-    trace = trace_of(case)
-    link = {} if trace is None else {"traceId": trace}
-    if trace is not None and re.fullmatch("[0-9a-f]{16}", span):
-        link["spanId"] = span
+    ids, trace, span = case.metadata.get("response_id"), trace_of(case), span_of(case)
+    link = {} if trace is None else {"traceId": trace} if span is None else {"traceId": trace, "spanId": span}
     about = {
         "gen_ai.response.id": ids[verdict.unit[0]] if isinstance(ids, list) and len(ids) > verdict.unit[0] else ids,
         "evalkit.case.id": case.id,

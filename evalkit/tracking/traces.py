@@ -15,7 +15,7 @@ from evalkit.core.annotations import annotation_classes, annotation_grades, choi
 from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError, TrackingError
 from evalkit.evaluators.answers import answer_entries, rationale
-from evalkit.interop.otel import explanations, trace_of
+from evalkit.interop.otel import explanations, span_of, trace_of
 from evalkit.results import RunResult
 from evalkit.tracking import contents
 from evalkit.tracking.connection import mlflow_errors, open_client, tracking_uri
@@ -375,7 +375,7 @@ RUN = "evalkit.run"
 
 
 def log_assessments(config: TrackingConfig, result: RunResult, *, folder: Path) -> tuple[int, str]:
-    """Add the verdict and the values by criterion to the trace that each case came from; a run is added once.
+    """Add the verdict and the values by criterion to the trace or span that each case came from; a run is added once.
 
     Args:
         config: which MLflow store has the traces.
@@ -393,6 +393,7 @@ def log_assessments(config: TrackingConfig, result: RunResult, *, folder: Path) 
     if not traces:
         remedy = "judge traces with dataset.path=mlflow-traces:EXPERIMENT, or name each case's trace_id"
         raise ConfigError("no case came from a trace", where="--to mlflow-assessments", remedy=remedy)
+    spans = {case.id: span_of(case) for case in result.cases if case.id in traces}
     uri, words = tracking_uri(config, folder), explanations(result.judgments)
     known = {"evalkit.config_hash": str(result.manifest.get("config_hash")), "evalkit.use": result.decision.use}
     added: dict[str, list[Assessment]] = {}
@@ -408,6 +409,7 @@ def log_assessments(config: TrackingConfig, result: RunResult, *, folder: Path) 
                 continue
             shared: dict[str, Any] = {
                 "source": AssessmentSource("LLM_JUDGE", verdict.judge or contents.judge(result)),
+                "span_id": spans[verdict.case_id],
                 "metadata": {**known, RUN: str(result.manifest.get("run_id")), "evalkit.reason": verdict.reason},
             }
             value = verdict.winner or verdict.class_name if verdict.score is None else verdict.score
@@ -419,8 +421,9 @@ def log_assessments(config: TrackingConfig, result: RunResult, *, folder: Path) 
             added.setdefault(trace, []).extend([Feedback("verdict", rationale=said, **outcome, **shared), *values])
         for trace, assessments in added.items():
             given = client.get_trace_info(f"tr-{trace}").assessments or ()
-            earlier = {one.name for one in given if (one.metadata or {}).get(RUN) == shared["metadata"][RUN]}
+            own = (one for one in given if (one.metadata or {}).get(RUN) == shared["metadata"][RUN])
+            earlier = {(one.name, one.span_id) for one in own}
             for one in assessments:
-                if one.name not in earlier:
+                if (one.name, one.span_id) not in earlier:
                     client.log_assessment(f"tr-{trace}", one)
     return len(added), without_password(uri)

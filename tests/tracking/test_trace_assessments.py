@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -51,3 +52,34 @@ def test_traces_get_verdicts_once(
         assert main_one.source.source_type == "LLM_JUDGE"
         assert main_one.rationale
         assert main_one.metadata["evalkit.config_hash"] == result.manifest["config_hash"]
+
+
+def test_the_verdict_on_a_turn_is_at_its_span(
+    mlflow_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import mlflow
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
+    mlflow.set_tracking_uri(mlflow_store)
+    mlflow.set_experiment("chat")
+    with mlflow.start_span("chat") as root:
+        messages = []
+        for question in ("Why?", "Why not?"):
+            with mlflow.start_span("answer") as span:
+                answer = {"role": "assistant", "content": f"{question} Because.", "span_id": span.span_id}
+            messages += [{"role": "user", "content": question}, answer]
+    mlflow.flush_trace_async_logging()
+    row = {"id": root.trace_id, "messages": messages}
+    (tmp_path / "chat.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
+    words = ["judge=simulated/good", "mode=pointwise", "dataset=file", "dataset.path=chat.jsonl", "dataset.unit=turn"]
+    stored = [f"tracking.uri={mlflow_store}", "tracking.background=false", "tracking.traces=0", "scoring.bootstrap=50"]
+    assert main(["run", *words, *stored, "hydra.run.dir=run"]) == 0
+    for _ in range(2):
+        assert main(["export", "run", "--to", "mlflow-assessments"]) == 0
+        assert "traces assessed" in capsys.readouterr().out
+    trace = mlflow.get_trace(root.trace_id)
+    found = [(one.span_id, one.value) for one in trace.info.assessments if one.name == "verdict"]
+    spans = [one["span_id"] for one in messages if "span_id" in one]
+    result = read_run(tmp_path / "run")
+    assert sorted(found) == sorted(zip(spans, (one.score for one in result.verdicts), strict=True))
