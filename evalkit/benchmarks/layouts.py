@@ -191,11 +191,15 @@ def log_cells(case: Row, fields: Mapping[str, Field]) -> dict[str, Any]:
     cells["prompt"] = spoken(cells.get("prompt"))
     turns = as_messages("user", cells["prompt"]), as_messages("assistant", cells.get("response"))
     messages = cells.pop("messages", None) or [message for part in turns for message in part]
-    if any(len(part) > 1 for part in turns) or is_more_than_text(messages):
+    if any(len(part) > 1 for part in turns) or is_more_than_text(messages) or _replies(messages) > 1:
         cells["messages"] = messages
     if isinstance(metadata := cells.get("metadata"), Mapping) and MESSAGES in metadata:
         cells["metadata"] = {f"log {key}" if key == MESSAGES else key: value for key, value in metadata.items()}
     return {**cells, **{f"label.{person}": label for person, label in labels.items()}}
+
+
+def _replies(messages: Sequence[Any]) -> int:
+    return sum(isinstance(one, Mapping) and one.get("role") == "assistant" for one in messages)
 
 
 def more_than_text(records: Sequence[Record]) -> list[str]:

@@ -191,8 +191,8 @@ class DatasetConfig(PluginSection):
     max_chars: Annotated[int, Field(gt=0)] | None = None
     """Keep only the beginning and end of longer texts."""
     fit: Literal["ends"] | None = None
-    """With `ends`: keep only the beginning and end of a case's longest texts, as much as fits in `judge.context`; by
-    default a request that does not fit is a failure.
+    """With `ends`: keep only the beginning and end of a case's longest texts, as much as fits in `judge.context`; in
+    numbered turns, of the longest results of tools first. By default a request that does not fit is a failure.
     """
     nulls: Literal["refuse", "empty", "leave_out"] = "refuse"
     """What to do with a row whose prompt or response is null: refuse it, read it as empty text, or omit it."""
@@ -211,9 +211,9 @@ class DatasetConfig(PluginSection):
 
     @property
     def has_turns(self) -> bool:
-        """Whether cases are made of the turns of conversations."""
+        """Whether the texts of cases are numbered turns of conversations."""
         mapped = any(name.partition("_")[0] == "messages" for name in self.fields)
-        return self.format != "cases" and (self.unit != "conversation" or mapped)
+        return self.unit != "conversation" or mapped
 
     @model_validator(mode="after")
     def _plain_labels(self) -> Self:

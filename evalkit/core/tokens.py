@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from evalkit.core.turns import parse, render, unit_of
 from evalkit.types import Case, Message
 
 CHARACTERS_PER_TOKEN = 4
@@ -34,7 +35,9 @@ def truncate(text: str, most: int) -> str:
 def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
     """Return a case that fits: if it does not, with its longest texts cut to equal lengths, as long as possible.
 
-    A text that is cut says how much is omitted. If nothing fits, almost nothing is left, and the provider refuses it.
+    In numbered turns of a conversation, the results of tools are cut first. Only if this is not enough, all parts are
+    cut, and no heading is lost. A text that is cut says how much is omitted. If nothing fits, almost nothing is left,
+    and the provider refuses it.
 
     Args:
         case: The case.
@@ -42,16 +45,29 @@ def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
     """
     if fits(case):
         return case
-    least, most = 1, max(map(len, [case.prompt, case.context or "", *(one.text for one in case.responses)]))
+    results = unit_of(case.prompt) is not None or any(unit_of(one.text) is not None for one in case.responses)
+    results = results and fits(_cut(case, 1, results=True))
+    texts = [case.prompt, case.context or "", *(one.text for one in case.responses)]
+    least, most = 1, max(map(len, texts))
     while least < most:
         middle = (least + most + 1) // 2
-        least, most = (middle, most) if fits(_cut(case, middle)) else (least, middle - 1)
-    return _cut(case, least)
+        least, most = (middle, most) if fits(_cut(case, middle, results=results)) else (least, middle - 1)
+    return _cut(case, least, results=results)
 
 
-def _cut(case: Case, most: int) -> Case:
+def _cut(case: Case, most: int, *, results: bool) -> Case:
+    """Return a case with texts and parts of conversations of at most `most` characters; or only `results` of tools."""
+
     def cut(text: str) -> str:
-        return truncate(text, most) if len(text) > most else text
+        if (unit := unit_of(text)) is None:
+            return truncate(text, most) if len(text) > most and not results else text
+        parts = (
+            replace(part, text=truncate(part.text, most))
+            if len(part.text) > most and (part.kind == "result" or not results)
+            else part
+            for part in parse(text)
+        )
+        return render(parts, unit)
 
     return replace(
         case,

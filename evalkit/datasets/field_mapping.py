@@ -184,17 +184,23 @@ class Columns:
         fields: Field → column, path in a column, or template.
         added: Columns added by joins, which are not metadata.
         checklists: Whether a column `checklist` is a field even if it is not mapped.
+        checked: The fields of columns that the caller misses itself, so that `check_seen` ignores them.
     """
 
     def __init__(
-        self, fields: Mapping[str, str], added: frozenset[str] = frozenset(), *, checklists: bool = False
+        self,
+        fields: Mapping[str, str],
+        added: frozenset[str] = frozenset(),
+        *,
+        checklists: bool = False,
+        checked: frozenset[str] = frozenset(),
     ) -> None:
         for field in fields:
             if field not in FIELDS:
                 raise ConfigError("no such field", where=f"dataset.fields.{field}", remedy=did_you_mean(field, FIELDS))
         self._mapped, self._added = dict(fields), added
         self._checklist = frozenset({CHECKLIST} if checklists or CHECKLIST in fields else ())
-        self._unseen = {field: column for field, column in fields.items() if not is_template(column)}
+        self._unseen = {field: name for field, name in fields.items() if not is_template(name) and field not in checked}
         self._last: Row = {}
         self._getters = {field: getter(fields.get(field, field), f"dataset.fields.{field}") for field in FIELDS}
         self._layouts: dict[tuple[str, ...], Layout] = {}

@@ -213,7 +213,8 @@ class CaseStream:
         self._files, self._tally, self._describe = source.files, Tally(), describe
         self._left_out, self._given = source.left_out, source.notes
         self._joins = build_joins(config.join, base, self._tally)
-        self._turns = Conversations(config, mode, self._joins, self._tally) if config.has_turns else None
+        divided = config.has_turns and config.format != RECORDED
+        self._turns = Conversations(config, mode, self._joins, self._tally) if divided else None
         if self._turns is None:
             self._reader = CaseReader(config, mode, self._joins, self._tally, items, classes)
         else:
@@ -313,7 +314,8 @@ class CaseStream:
         return bad if hint is None else DatasetError(bad.what, where=bad.where, remedy=hint)
 
     def _finish(self) -> None:
-        (self._reader if self._turns is None else self._turns).columns.check_seen(self.source)
+        if self._decode is None:
+            (self._reader if self._turns is None else self._turns).columns.check_seen(self.source)
         if self._config.limit is None:
             for join in self._joins:
                 join.count_rest()

@@ -19,6 +19,7 @@ from evalkit.config import DatasetConfig
 from evalkit.core.display import relative
 from evalkit.core.resources import DISTRIBUTION, optional
 from evalkit.datasets.compression import reading
+from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import Reader, Row, is_readable, numbered, placed, reader_for, unique_columns
 from evalkit.datasets.named import named_rows, recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
@@ -304,7 +305,8 @@ def open_source(
     if foreign := next((key for key, value in hub.items() if value is not None), None):
         raise ConfigError("applies only to Hugging Face datasets", where=f"dataset.{foreign}", remedy="set dataset=hf")
     files = find_files(named, base, format=config.format)
-    if len(files) == 1 and logs and config.format is None and not config.fields and (log := logs(files, named)):
+    mapped = config.fields.keys() - {MESSAGES}
+    if len(files) == 1 and logs and config.format is None and not mapped and (log := logs(files, named)):
         return log
     return file_source(files, config.format, named)
 

@@ -71,21 +71,22 @@ def read_messages(messages: Sequence[Mapping[str, Any]]) -> list[_Message]:
 def _message(message: Mapping[str, Any], tools: dict[str, str]) -> _Message:
     role, content = str(message["role"]), message.get("content", message.get("parts"))
     listed = content if isinstance(content, list) else [] if content is None else [content]
-    calls = [*(message.get("tool_calls") or ()), *filter(None, [message.get("function_call")])]
+    called = message.get("tool_calls")
+    calls = [*(called if isinstance(called, list) else ()), *filter(None, [message.get("function_call")])]
     if role.lower() in _RESULT and not any(_type(one) in _RESULTS for one in listed):
         who = message.get("name") or message.get("function") or tools.get(str(message.get("tool_call_id"))) or role
         error = message.get("error")
         texts = [part_text(one) for one in listed] + ([f"error: {arguments_text(error)}"] if error else [])
         parts = [Part(1, "result", str(who), "\n".join(texts))]
     elif role.lower() == "function_call":
-        parts = [_call(_parsed(content), tools)]
+        parts = [_call(json_value(content), tools)]
     else:
         parts = [*_said(speaker(role, message.get("name")), listed, tools), *(_call(one, tools) for one in calls)]
     return _Message(parts or [Part(1, "said", speaker(role), "")], message.get("label"), message.get(SPAN))
 
 
-def _type(part: Any) -> Any:
-    return part.get("type") if isinstance(part, Mapping) else None
+def _type(part: Any) -> str | None:
+    return str(part.get("type")) if isinstance(part, Mapping) else None
 
 
 def _said(who: str, content: Sequence[Any], tools: dict[str, str]) -> Iterator[Part]:
@@ -125,7 +126,8 @@ def _result(part: Mapping[str, Any], tools: Mapping[str, str]) -> Part:
     return Part(1, "result", str(part.get("name") or tools.get(str(id_)) or "tool"), text)
 
 
-def _parsed(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """Return a value that may be JSON as text."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
@@ -226,7 +228,8 @@ class Conversations:
         fields = {_RESPONSES.get(name, name): column for name, column in config.fields.items()}
         if not _RESPONSES.keys() & config.fields.keys():
             fields["response"] = MESSAGES
-        self.columns = Columns(fields, frozenset(config.join), checklists=mode == CHECKLIST)
+        joined, checked = frozenset(config.join), frozenset(_RESPONSES.values())
+        self.columns = Columns(fields, joined, checklists=mode == CHECKLIST, checked=checked)
 
     def rows(self, row: Row, number: int, place: str) -> Iterator[Row]:
         """Yield the rows of a row.
@@ -267,7 +270,7 @@ class Conversations:
         self, row: Row, values: Mapping[str, Any], ends: Sequence[str], place: str
     ) -> tuple[list[dict[str, Any]], list[_Conversation]]:
         """Return the entries of the responses and their conversations."""
-        given = [_parsed(values[end]) for end in ends]
+        given = [json_value(values[end]) for end in ends]
         if len(given) == 1 and isinstance(given[0], list) and any(isinstance(one, list) for one in given[0]):
             given = given[0]
         listed = row.get("responses")
@@ -293,7 +296,7 @@ class Conversations:
         name = next((name for name, field in _RESPONSES.items() if self.columns.is_mapped(field)), MESSAGES)
         if value is ABSENT:
             column = self.columns.column(_RESPONSES[name])
-            known = next((one for one in row if _is_conversation(_parsed(row[one]))), None)
+            known = next((one for one in row if _is_conversation(json_value(row[one]))), None)
             remedy = f"set dataset.fields.{MESSAGES} to {'the column of messages' if known is None else known}"
             raise DatasetError(f"no column '{column}' for {MESSAGES}", where=place, remedy=remedy)
         if not _is_conversation(value):
@@ -329,7 +332,7 @@ class Conversations:
         most = max(one.units for one in conversations)
         for _ in range(most - shared):
             self._tally.add(UNPAIRED.format(unit), place)
-        label, people = _parsed(base["label"]), _parsed(base["labels"])
+        label, people = json_value(base["label"]), json_value(base["labels"])
         people = people if isinstance(people, dict) else {}
         if isinstance(label, list) and len(label) != shared:
             what = f"{len(label)} labels for {shared} {unit}s"

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, PluginError
-from evalkit.evaluators.wrappers import CommitFirst, guard_evaluator
+from evalkit.evaluators.wrappers import CommitFirst, explain_turns, guard_evaluator
 from evalkit.plugins import EVALUATORS, PROMPTS, construct, find, folders
 from evalkit.prompting import Prompts, foreign_template
 from evalkit.protocols import Evaluator, FollowUpEvaluator
@@ -63,6 +63,8 @@ def make_evaluator(
     if name not in OURS:
         made = guard_evaluator(made, name)
     _check_abilities(made, config)
+    if config.dataset.has_turns and source is None and not config.judge.rewards:
+        made = explain_turns(made, config, prompts)
     return CommitFirst(made, prompts) if config.mode.commit_first else made
 
 

@@ -1,4 +1,7 @@
-"""Wrap evaluators: the judge answers the task itself first, and errors of third-party evaluators become one line."""
+"""Wrap evaluators: the judge answers the task itself first, or learns how to read numbered turns.
+
+Errors of third-party evaluators become one line.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
+from evalkit.config import RunConfig
 from evalkit.errors import PluginError, PromptError
 from evalkit.evaluators.base import missing_judgment
 from evalkit.parsing import UnreadableError, drop_thinking
@@ -105,6 +109,52 @@ def _own_answer(completion: Completion) -> str:
     if not own:
         raise UnreadableError("empty", "the judge's own answer to the task is empty")
     return own
+
+
+def explain_turns(inner: Evaluator, config: RunConfig, prompts: Prompts) -> Evaluator:
+    """Return an evaluator whose judge learns how to read numbered turns from the end of its first message.
+
+    Raises:
+        PromptError: If the template `turns` cannot be found, parsed or filled.
+    """
+    dataset = config.dataset
+    cut = dataset.fit is not None or dataset.max_chars is not None
+    note = prompts.instruction("turns", unit=dataset.unit, after=dataset.after, several=not config.mode.scores, cut=cut)
+    return (_FollowingExplained if isinstance(inner, FollowUpEvaluator) else _Explained)(inner, note)
+
+
+class _Explained:
+    def __init__(self, inner: Evaluator, note: str) -> None:
+        self.inner, self._note = inner, note
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # copying an object asks for it before it exists
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def plan(self, case: Case) -> Sequence[JudgeRequest]:
+        """Return the requests of the inner evaluator with the note."""
+        return self._with_note(self.inner.plan(case))
+
+    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+        """Return what the inner evaluator reads."""
+        return self.inner.read(request, completion)
+
+    def _with_note(self, requests: Sequence[JudgeRequest]) -> list[JudgeRequest]:
+        return [replace(one, messages=(self._noted(one.messages[0]), *one.messages[1:])) for one in requests]
+
+    def _noted(self, message: Message) -> Message:
+        first, last = message["content"], self._note
+        if message["role"] != "system":
+            first, last = last, first
+        return {"role": message["role"], "content": f"{first.rstrip()}\n\n{last.lstrip()}"}
+
+
+class _FollowingExplained(_Explained):
+    def follow(self, case: Case, judgments: Sequence[Judgment]) -> Sequence[JudgeRequest]:
+        """Return the inner evaluator's follow-up requests with the note."""
+        assert isinstance(self.inner, FollowUpEvaluator)
+        return self._with_note(self.inner.follow(case, judgments))
 
 
 PAID = "fix the plug-in; answers are stored"

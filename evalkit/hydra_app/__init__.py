@@ -31,6 +31,7 @@ from evalkit.config.run_config import config_error
 from evalkit.core.resources import PROJECT_VARIABLE, project, shipped
 from evalkit.datasets import RECORDED as RECORDED_CASES
 from evalkit.datasets import is_missing, with_examples
+from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import is_readable
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path, checked_environment
@@ -321,7 +322,7 @@ def to_run_config(cfg: DictConfig, sources: Sequence[Path] = (), adjust: Adjust 
         raise hydra_error(error) from None
 
 
-KEPT = ("benchmark", "baseline", "label_map")
+KEPT = ("benchmark", "baseline", "label_map", "unit", "after", "fit", "max_chars")
 """The settings of a dataset that also apply to its cases after they were read."""
 
 
@@ -339,7 +340,8 @@ def _with_own_cases(config: RunConfig, file: Path) -> RunConfig:
         return config
     values = dataset.model_dump(mode="json")
     changed = {key: value for key, value in values.items() if key in KEPT or value != before.get(key, value)}
-    own = {**changed, "path": str(cases), "format": RECORDED_CASES}
+    messages = {name: column for name, column in dataset.fields.items() if name.startswith(MESSAGES)}
+    own = {"fields": messages, **changed, "path": str(cases), "format": RECORDED_CASES}
     return config.model_copy(update={"dataset": DatasetConfig(**own)})
 
 

@@ -43,6 +43,17 @@ KINDS: dict[str, tuple[list[str], list[dict[str, Any]]]] = {
             {"id": "2", "prompt": "p", "response": "y", "labels": {"a": "pass", "b": "fail"}},
         ],
     ),
+    "turns": (
+        ["mode=pointwise", "dataset.unit=turn", "dataset.after=true", "dataset.fields={messages: chat}"],
+        [
+            {
+                "id": name,
+                "chat": [{"role": role, "content": f"{role} {n}"} for n in (1, 2) for role in ("user", "assistant")],
+                "label": [1, 5],
+            }
+            for name in ("a", "b")
+        ],
+    ),
     "checklists": (
         ["mode=checklist"],
         [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from evalkit import load_config
 from evalkit.core.tokens import fit_ends, message_tokens
+from evalkit.core.turns import Part, parts_of, render
 from evalkit.errors import ConfigError
 from evalkit.types import Case, Response
 from tests.support.command_line import BRIEF, call_main
@@ -76,3 +78,31 @@ def judgments(run: str) -> list[dict]:
 def test_it_needs_the_context():
     with pytest.raises(ConfigError, match=r"dataset.fit: needs .* set judge.context"):
         load_config(overrides=["dataset.fit=ends", "judge.model=openai/m"])
+
+
+PARTS = st.lists(
+    st.builds(Part, st.integers(1, 5), st.sampled_from(["said", "call", "result"]), st.just("x"), texts),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(before=PARTS, own=PARTS, most=st.integers(100, 999))
+def test_in_conversations_results_of_tools_are_cut_first_and_no_heading_is_lost(before, own, most):
+    case = Case("c", render(before), (Response(render(own)),))
+    cut = fit_ends(case, lambda one: size(one) <= most)
+    if size(case) <= most:
+        assert cut is case
+        return
+    old, new = parts_of(case), parts_of(cut)
+    assert [replace(one, text="") for one in new] == [replace(one, text="") for one in old]
+
+
+def test_only_results_are_cut_if_that_is_enough():
+    parts = [Part(1, "said", "user", "u" * 300), Part(1, "result", "f", "r" * 900), Part(1, "result", "g", "s" * 200)]
+    case = Case("c", render(parts[:1]), (Response(render(parts[1:])),))
+    said, long, short = parts_of(fit_ends(case, lambda one: size(one) <= 1100))
+    assert (said.text, short.text) == ("u" * 300, "s" * 200)
+    assert 0 < omitted(parts[1].text, long.text) < 500
+    said, long, short = parts_of(fit_ends(case, lambda one: size(one) <= 400))
+    assert all("omitted" in one.text for one in (said, long, short))

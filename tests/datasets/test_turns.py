@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -311,3 +312,21 @@ def test_logs_without_messages_are_conversations_of_one_turn() -> None:
     assert dataset.cases[0].prompt == "[turn 1: user]\nQ"
     assert dataset.cases[0].responses[0].text == "[turn 1, judged: assistant]\nA"
     assert "conversations without messages, made of the prompt and the response: 1" in " ".join(dataset.notes)
+
+
+VALUES: tuple[Any, ...] = (None, "two", 3, -1.5, True, [], {}, [None], {"x": "y"}, [["a"]], [{"type": []}], {"": None})
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_messages_with_other_values_are_read_or_refused_in_one_line(name: str) -> None:
+    read, refused = 0, list[str]()
+    for number, message in enumerate(DIALECTS[name]):
+        for key, value in product(message, VALUES):
+            changed = [*DIALECTS[name][:number], {**message, key: value}, *DIALECTS[name][number + 1 :]]
+            for unit in ("turn", "step"):
+                try:
+                    read += len(load([{"id": "a", "messages": changed}], unit=unit).cases)
+                except DatasetError as error:
+                    refused.append(str(error))
+    assert read > 50
+    assert not any("\n" in line for line in refused)

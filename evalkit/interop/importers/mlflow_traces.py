@@ -12,7 +12,9 @@ from evalkit.benchmarks.judgment_files import Peek, number, rows_of, subject
 from evalkit.benchmarks.layouts import Unit, log_cells, record_of
 from evalkit.benchmarks.records import Options, ParsedFile, Record
 from evalkit.datasets.text import as_messages
+from evalkit.datasets.turns import SPAN, json_value
 from evalkit.errors import DatasetError
+from evalkit.interop.spans import ModelCall, conversation_of, hexadecimal, listed_messages
 
 _JUDGE, _PERSON, _CODE = "LLM_JUDGE", "HUMAN", "CODE"
 _CLASSES: Final = {**dict.fromkeys(("true", "yes", "pass"), "yes"), **dict.fromkeys(("false", "no", "fail"), "no")}
@@ -132,6 +134,10 @@ def _cells(trace: Trace) -> dict[str, Any]:
     ]
     prompt, response = (subject(_attribute(root, name)) for name in ("Inputs", "Outputs"))
     called = [message for span in spans if _attribute(span, "Type") == "TOOL" for message in _call(span)]
+    spoken = conversation_of(call for span in spans for call in _model_calls(span))
+    if called and not spoken:
+        spoken = [*as_messages("user", prompt), *called, *as_messages("assistant", response)]
+        spoken[-1] = {SPAN: hexadecimal(root.get("span_id")), **spoken[-1]}
     cells = {
         "id": str(trace["info"]["trace_id"]),
         "prompt": prompt,
@@ -141,20 +147,35 @@ def _cells(trace: Trace) -> dict[str, Any]:
         "metadata": {
             name: tag for name, tag in (trace["info"].get("tags") or {}).items() if not name.startswith("mlflow.")
         },
-        "messages": called and [*as_messages("user", prompt), *called, *as_messages("assistant", response)],
+        "messages": spoken,
     }
     return log_cells(cells, {name: name for name in cells})
 
 
+def _model_calls(span: Mapping[str, Any]) -> Iterator[ModelCall]:
+    """Yield the call of a chat model that a span is, if its inputs and outputs are messages."""
+    inputs, outputs = _attribute(span, "Inputs"), _attribute(span, "Outputs")
+    if _attribute(span, "Type") not in ("CHAT_MODEL", "LLM") or not isinstance(inputs, Mapping):
+        return
+    if isinstance(outputs, Mapping) and isinstance(choices := outputs.get("choices"), list):
+        outputs = [choice.get("message") for choice in choices[:1] if isinstance(choice, Mapping)]
+    elif isinstance(outputs, Mapping):
+        outputs = outputs.get("messages", [outputs])
+    read, written = listed_messages(inputs.get("messages")), listed_messages(outputs)[-1:]
+    if read and written:
+        yield ModelCall(int(span.get("start_time_unix_nano") or 0), read, written, hexadecimal(span.get("span_id")))
+
+
 def _call(span: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the call of a tool and its result as messages."""
-    name, result = span.get("name"), _attribute(span, "Outputs")
+    name, result, id_ = span.get("name"), _attribute(span, "Outputs"), hexadecimal(span.get("span_id"))
     call = {"type": "function", "function": {"name": name, "arguments": _attribute(span, "Inputs")}}
     content = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-    return {"role": "assistant", "content": None, "tool_calls": [call]}, {
+    return {"role": "assistant", "content": None, "tool_calls": [call], SPAN: id_}, {
         "role": "tool",
         "name": name,
         "content": content,
+        SPAN: id_,
     }
 
 
@@ -178,11 +199,7 @@ def _answer(trace: Trace) -> Record:
 
 def _attribute(span: Mapping[str, Any], name: str) -> Any:
     """Return the inputs, outputs or type of a span, which are JSON in its attributes."""
-    value = (span.get("attributes") or {}).get(f"mlflow.span{name}")
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        return value
+    return json_value((span.get("attributes") or {}).get(f"mlflow.span{name}"))
 
 
 IMPORTER: Final = Importer(
