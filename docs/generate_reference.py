@@ -117,6 +117,14 @@ SWEEP_FILES = {
     "0/, 1/, …": "The run folder of each job.",
 }
 """The files of a sweep's folder."""
+WATCH_FILES = {
+    "watch.json": "The baselines, each with its units, labels and clusters, and its looks: the `key` of its stored "
+    "answers, whether it is `complete`, its answers, the models and fingerprints that the provider reported, and the "
+    "`facts` after it.",
+    "watch.html": "The history of the looks as a page.",
+    "looks/001/, looks/002/, …": "The run folder of each look.",
+}
+"""The files of the folder of `evalkit watch`."""
 RECORDS: dict[str, tuple[type, ...]] = {
     "cases.jsonl": (Case, Response),
     "judgments.jsonl": (Judgment, Completion, WeightedJudgment),
@@ -288,6 +296,7 @@ def files_page() -> str:
         ("Details of scoring", DETAIL_FILES),
         ("Added by commands", COMMAND_FILES),
         ("Sweep folder", SWEEP_FILES),
+        ("Watch folder", WATCH_FILES),
     ):
         rows = "\n".join(f"| `{name}` | {_cell(meaning)} |" for name, meaning in files.items())
         parts += [f"## {title}", f"| file | content |\n| --- | --- |\n{rows}"]

@@ -73,18 +73,21 @@ class Materials:
     held_out: Sequence[Case] = ()
 
 
-def load_materials(config: RunConfig, folder: Path | None = None, cases: Any = None) -> Materials:
+def load_materials(
+    config: RunConfig, folder: Path | None = None, cases: Any = None, templates: Mapping[str, str] | None = None
+) -> Materials:
     """Load the cases and build the evaluator.
 
     Args:
         config: the config of the run.
         folder: many cases are kept in a temporary file in or above this folder.
         cases: rows to use instead of `dataset.path`.
+        templates: the texts of the templates, if they are not the installed ones.
 
     Raises:
         ConfigError: if the dataset, a template or a plug-in cannot be used.
     """
-    evaluator = build_evaluator(config)
+    evaluator = build_evaluator(config, templates)
     container = partial(Spool[Case], folder=folder or Path.cwd())
     dataset = load_cases(config.dataset, frame=cases, container=container, **_how_to_read(config))
     dataset, split, held = hold_out(config, dataset, container)
@@ -229,6 +232,7 @@ def judge_and_score(
     observe: Callable[[Progress], None] | None = None,
     overwrite: bool = False,
     spent: Spent | None = None,
+    templates: Mapping[str, str] | None = None,
 ) -> RunResult:
     """Judge the cases, score and write the run folder.
 
@@ -240,10 +244,11 @@ def judge_and_score(
         observe: called with the progress while judging.
         overwrite: replace another run in `folder`.
         spent: what the jobs of the sweep have spent of a shared budget.
+        templates: the texts of the templates, if they are not the installed ones.
     """
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
-    materials, given = load_materials(config, folder, cases), cases is not None
+    materials, given = load_materials(config, folder, cases, templates), cases is not None
     _check(config, materials, folder, in_sweep=bool(sweep), overwrite=overwrite)
     reviews = earlier_reviews(folder) if is_audit(config) else NO_REVIEWS
     cases, evaluator = materials.dataset.cases, materials.evaluator

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from evalkit.audit import sweep_datasheet
 from evalkit.config import SIMULATED, TrackingConfig
+from evalkit.core.atomic_files import lock
 from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError
 from evalkit.report import SweepFacts, render_sweep
@@ -291,7 +292,7 @@ def begun(folder: Path, hashes: Sequence[str]) -> Iterator[None]:
     """
     started = _read(folder / NAME).get("started") or datetime.now(UTC).isoformat()
     _write(folder, {"jobs": list(hashes), "started": started, "ended": None})
-    with _locked(folder):
+    with lock(folder / _LOCK):
         yield
 
 
@@ -353,23 +354,6 @@ def _write(folder: Path, state: Mapping[str, Any]) -> None:
         write_files(folder, {NAME: json.dumps(state, indent=1) + "\n"})
     except ConfigError as error:
         raise ConfigError(error.what, where=error.where, remedy="choose another folder with hydra.sweep.dir") from None
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    try:
-        import fcntl
-    except ImportError:  # Windows does not have it: resume a sweep there by naming its folder
-        yield
-        return
-    path = folder / _LOCK
-    with path.open("a") as file:
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
 
 
 def _is_locked(folder: Path) -> bool:

@@ -198,6 +198,7 @@ class JudgeSpec:
     model: str
     api_base: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
+    look: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,9 +169,8 @@ def is_override(word: str) -> bool:
 DOCS: Final = "Reference: docs/reference/commands.md (commands) and docs/reference/config.md (configuration keys)."
 STATUS: Final = """\
 Exit status: 0 success, 1 invalid configuration or data, 2 too many failed calls or out of budget,
-3 run not tracked, 4 failed gate, failed reproduction or worse judge (drift), 5 undecided gate
-(gate.undecided=exit_5) or undecided drift,
-128 + signal if interrupted (130 by Ctrl-C)."""
+3 not tracked, 4 failed gate, failed reproduction, worse judge (drift) or changed one (watch), 5 undecided gate
+(gate.undecided=exit_5) or drift, 128 + signal if interrupted (Ctrl-C: 130)."""
 _TABLE: Final = tomllib.loads((Path(__file__).parent / "commands.toml").read_text("utf-8"))
 _STUDY: Final = (
     {"name": "study", "nargs": "?", "metavar": "STUDY", "help": "a study: a YAML file, or a name in experiments/"},

@@ -22,6 +22,7 @@ from evalkit.cli.console import log, text_table
 from evalkit.cli.hydra_runner import study_jobs
 from evalkit.cli.parser import study_words
 from evalkit.cli.run import AUDIT, audit_words
+from evalkit.cli.watch import Watched
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig, StoreConfig
 from evalkit.core.display import dollars
 from evalkit.engine import JudgingResult, Plan
@@ -56,13 +57,13 @@ class PlannedJob:
     paraphrases: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(name: Sequence[str], config: RunConfig) -> PlannedJob:
-        """Return a job whose prompts were rendered once as a check.
+    def of(name: Sequence[str], config: RunConfig, templates: Mapping[str, str] | None = None) -> PlannedJob:
+        """Return a job whose prompts were rendered once as a check, by templates that may not be the installed ones.
 
         Raises:
             ConfigError: if a template or a plug-in cannot be used.
         """
-        evaluator = build_evaluator(config)
+        evaluator = build_evaluator(config, templates)
         if not is_audit(config):
             return PlannedJob(name, config, evaluator)
         probes = probes_of(config)
@@ -92,8 +93,12 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
         ConfigError: if a config or a gate is invalid.
     """
     words = study_words(arguments)
-    loaded = study_jobs(audit_words(words[1:]) if words[:1] == [AUDIT] else words, arguments.multirun)
-    jobs = [PlannedJob.of(name, config) for name, config in loaded]
+    if words[:1] == [WATCH]:
+        watched = Watched.of(words[1:])
+        jobs = [PlannedJob.of((), watched.planned(), watched.templates)]
+    else:
+        loaded = study_jobs(audit_words(words[1:]) if words[:1] == [AUDIT] else words, arguments.multirun)
+        jobs = [PlannedJob.of(name, config) for name, config in loaded]
     for job in jobs:
         check_column(job.config.scoring.cluster, job)
         if job.config.judge.cascades:
@@ -307,6 +312,8 @@ def describe_pilot(pilots: Sequence[PilotResult]) -> str:
     )
 
 
+WATCH = "watch"
+"""The word after `evalkit plan` that plans a look of a watch."""
 WIDE = 200  # files and pipes have no width that limits a table
 
 

@@ -81,7 +81,7 @@ def run_job(job: Job) -> int:
             )
         except RunInterruption as stop:
             display.close()
-            raise Signaled(stop.judged.signal or SIGINT, _interruption(job, stop.judged)) from None
+            raise Signaled(stop.judged.signal or SIGINT, interruption(job.config, stop.judged)) from None
     status = ExitStatus.DONE
     if job.recordings is not None:
         job.recordings.begin(job.config.tracking, result)
@@ -166,8 +166,9 @@ def _print_result(result: RunResult, noted: Collection[str]) -> None:
     )
 
 
-def _interruption(job: Job, judged: JudgingResult) -> str:
-    unstored = job.config.store.mode == "off"
+def interruption(config: RunConfig, judged: JudgingResult) -> str:
+    """Return how far an interrupted run came, and how to continue."""
+    unstored = config.store.mode == "off"
     answers = sum(one.status != "failed" for one in judged.judgments) if unstored else judged.answers
     share = f"{answers:,} of {judged.whole:,}" if judged.whole is not None else f"{answers:,}"
     if judged.stopped not in (None, "interrupted"):

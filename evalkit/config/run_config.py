@@ -455,6 +455,7 @@ _LATER_KEYS = {
     "real": False,
     "fit": None,
     "source": None,
+    "look": None,
     "holdout": None,
     "target": 0.9,
     "delta": 0.1,

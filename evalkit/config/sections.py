@@ -116,6 +116,8 @@ class JudgeConfig(Section):
     """Token prices, if LiteLLM does not know those of the model."""
     max_answer_bytes: Annotated[int, Field(gt=0)] = 4_000_000
     """Longest answer in bytes, decompressed; a longer answer is a failed call."""
+    look: str | None = None
+    """Keeps answers apart from stored ones to the same requests; set by `evalkit watch`, differently for each look."""
     judges: tuple[JudgeConfig, ...] | None = None
     """The judges of a panel, each with the keys of `judge`."""
     vote: Literal["majority", "dawid_skene", "mean", "median", "weighted", "cascade"] = "majority"

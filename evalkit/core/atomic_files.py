@@ -55,6 +55,26 @@ def write_files(
 
 
 @contextmanager
+def lock(path: Path) -> Iterator[bool]:
+    """Hold a lock file within the block; yield whether no other process holds it. Windows has no such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        yield True
+        return
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
 def file_errors(what: str, where: object = None, remedy: str = "") -> Iterator[None]:
     """Report an error of the operating system inside the block in one line, its reason after `what`.
 

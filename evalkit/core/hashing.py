@@ -53,6 +53,7 @@ def content_key(
     params: Mapping[str, Any],
     answer: bytes,
     sample: int,
+    look: str | None = None,
 ) -> str:
     """Return the content key of one call: the hash of everything that can change its answer, and of nothing else.
 
@@ -64,8 +65,9 @@ def content_key(
         answer: The canonical JSON of the answer's format, or of null. It is passed encoded, because all requests of a
             run share it, and it is longer than most prompts.
         sample: The index of the sample.
+        look: What keeps the answers of a look apart from those of others; not in the key if it is `None`.
     """
-    hashed = _prefix_hash(answer, api_base, tuple(messages[:-1])).copy()
+    hashed = _prefix_hash(answer, api_base, look, tuple(messages[:-1])).copy()
     content = "".join([_message(role, content) for role, content in messages[-1:]])
     ends = f'],"model":{_text(model)},"params":{_CANONICAL(dict(params))},"sample":{sample},"v":{KEY_VERSION}}}'
     hashed.update(f"{content}{ends}".encode("utf-8", "surrogatepass"))
@@ -78,11 +80,12 @@ def is_content_key(value: object) -> TypeGuard[str]:
 
 
 @lru_cache(maxsize=16)
-def _prefix_hash(answer: bytes, api_base: str | None, before: tuple[tuple[str, str], ...]) -> Any:
+def _prefix_hash(answer: bytes, api_base: str | None, look: str | None, before: tuple[tuple[str, str], ...]) -> Any:
     """Return the hash state before the last message, which most requests of a run share; keys are sorted."""
     hashed = hashlib.sha256(b'{"answer":' + answer)
     texts = "".join(f"{_message(role, content)}," for role, content in before)
-    hashed.update(f',"api_base":{_CANONICAL(api_base)},"messages":[{texts}'.encode("utf-8", "surrogatepass"))
+    apart = "" if look is None else f',"look":{_text(look)}'
+    hashed.update(f',"api_base":{_CANONICAL(api_base)}{apart},"messages":[{texts}'.encode("utf-8", "surrogatepass"))
     return hashed
 
 

@@ -61,6 +61,7 @@ def call_key(spec: JudgeSpec, request: JudgeRequest) -> str:
         params=spec.params,
         answer=encoded(request.answer),
         sample=0 if request.shared else request.sample,
+        look=spec.look,
     )
 
 

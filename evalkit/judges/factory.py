@@ -166,7 +166,7 @@ def spec_of(config: JudgeConfig, models: Mapping[str, str] | None = None) -> tup
     """
     members = tuple(config.members)
     specs = tuple(
-        JudgeSpec(m.label, (models or {}).get(m.label) or _model(m), m.api_base, params_of(m)) for m in members
+        JudgeSpec(m.label, (models or {}).get(m.label) or _model(m), m.api_base, params_of(m), m.look) for m in members
     )
     names = [spec.name for spec in specs]
     if repeated := sorted({name for name in names if names.count(name) > 1}):

@@ -126,6 +126,7 @@ FLAGS, PAGE, SCRIPT = words("flags"), words("page"), words("script")
 SHARED: Final = ("findings", "figures", "dark", "light", "language")
 """Words of a run's page that other pages share."""
 SWEEP = words("sweep") | {key: PAGE[key] for key in SHARED}
+WATCH = words("watch") | {key: PAGE[key] for key in SHARED}
 LABELING = {
     **words("labeling"),
     **{key: PAGE[key] for key in ("dark", "light", "language")},

@@ -315,14 +315,22 @@ def load_judge(
         ConfigError: If the folder has no judge, its files were changed, or it names a server that is not repeated.
     """
     folder = read_judge(Path(path))
-    repeated = {api_base} if isinstance(api_base, str) else {*(api_base or ())}
-    for member in folder.config.judge.members:
+    check_servers(folder.config, [api_base] if isinstance(api_base, str) else api_base or ())
+    return Judge(folder, {"store": store or {}, "runner": runner or {}}, allow_code=allow_code)
+
+
+def check_servers(config: RunConfig, trusted: Sequence[str]) -> None:
+    """Check that a judge from a folder is called only at its provider's own server, or at one of `trusted`.
+
+    Raises:
+        ConfigError: If it names another one.
+    """
+    for member in config.judge.members:
         own = OWN_HOSTS.get(str(member.model).partition("/")[0], "")
-        if member.api_base not in (None, *repeated) and not str(member.api_base).startswith(f"https://{own}/"):
+        if member.api_base not in (None, *trusted) and not str(member.api_base).startswith(f"https://{own}/"):
             what = f"the judge is called at {member.api_base}, which would get your key"
             remedy = f"if you trust this server, add --api-base {member.api_base} (in Python, api_base=…)"
             raise ConfigError(what, where="judge.api_base", remedy=remedy)
-    return Judge(folder, {"store": store or {}, "runner": runner or {}}, allow_code=allow_code)
 
 
 def _with_settings(config: RunConfig, settings: Mapping[str, Mapping[str, Any]]) -> RunConfig:

@@ -181,7 +181,7 @@ def test_what_others_judged_is_held_against_a_gate_too(call: Call, tmp_path: Pat
 
 
 def test_help_tells_the_exit_status_of_a_gate(call: Call) -> None:
-    assert "4 failed gate or failed reproduction" in call("run", "--help").out
+    assert "4 failed gate, failed reproduction" in call("run", "--help").out
 
 
 def test_every_metric_of_a_run_could_have_been_named(run: Call, tmp_path: Path) -> None:

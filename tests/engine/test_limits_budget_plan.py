@@ -97,6 +97,9 @@ def test_the_content_key_is_the_hash_that_the_contract_says(model, api_base, tex
     expected = hashlib.sha256(encoded).hexdigest()
     spec = JudgeSpec("name", model, api_base, params)
     assert call_key(spec, request) == call_key(spec, request) == expected
+    content["look"] = look = '2026-11-25 "é"'
+    encoded = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    assert call_key(replace(spec, look=look), request) == hashlib.sha256(encoded).hexdigest()
 
 
 def test_the_content_key_knows_what_changes_an_answer_and_nothing_else():
@@ -113,6 +116,7 @@ def test_the_content_key_knows_what_changes_an_answer_and_nothing_else():
         (JudgeSpec("name", "p/m2", None, {"temperature": 0}), request),
         (JudgeSpec("name", "p/m", "http://h/v1", {"temperature": 0}), request),
         (JudgeSpec("name", "p/m", None, {"temperature": 1}), request),
+        (JudgeSpec("name", "p/m", None, {"temperature": 0}, "second look"), request),
         (spec, JudgeRequest("c", (0, 1), (0, 1), request.messages, None)),
         (spec, JudgeRequest("c", (0, 1), (0, 1), request.messages, request.answer, sample=1)),
     ]

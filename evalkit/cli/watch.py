@@ -1,0 +1,146 @@
+"""`evalkit watch`: take a look at a judge, and report whether it has changed."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from signal import SIGINT
+from typing import Final
+
+from evalkit.api import RunInterruption
+from evalkit.cli.console import log, log_handler, log_style, plain_console
+from evalkit.cli.hydra_runner import Job, is_sweep, study_jobs
+from evalkit.cli.parser import UsageError, study_words
+from evalkit.cli.progress import ProgressDisplay
+from evalkit.cli.run import interruption
+from evalkit.config import RunConfig
+from evalkit.core.display import dollars, relative
+from evalkit.core.redaction import redact, secret_in
+from evalkit.errors import ConfigError, ExitStatus, Signaled
+from evalkit.hydra_app import find_study
+from evalkit.report.watch_page import watch_findings
+from evalkit.runs.layout import CONFIG, MANIFEST
+from evalkit.scoring.looks import BASELINE, Baseline
+from evalkit.serving.folder import JUDGE, read_judge
+from evalkit.serving.judge import check_servers
+from evalkit.serving.watch import FILE, LOOKS, PAGE, look_config, next_look, read_watch, take_look
+
+FOLDER: Final = Path("watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a command watches: the config, the texts of the templates if they are not the installed ones, a folder."""
+
+    config: RunConfig
+    templates: Mapping[str, str] | None
+    folder: Path
+
+    @staticmethod
+    def of(words: Sequence[str], trusted: Sequence[str] | None = None) -> Watched:
+        """Return what a judge or study with overrides describes.
+
+        Args:
+            words: the words of the command.
+            trusted: addresses of servers that a judge from a folder may be called at; `None` if it is not called.
+
+        Raises:
+            ConfigError: if it is a sweep, or the judge, the study or an override cannot be used.
+        """
+        named = [word for word in words[:1] if "=" not in word or Path(word).exists()]
+        source, templates = Path(named[0]) if named else None, None
+        if source is not None and source.is_dir():
+            is_run = (source / MANIFEST).exists() or not (source / JUDGE).exists()
+            templates = read_judge(source).templates
+            words = [str(source / (CONFIG if is_run else JUDGE)), *words[1:]]
+        elif is_sweep(find_study(named[0]) if named else None, words[len(named) :]):
+            raise ConfigError("a sweep cannot be watched", where=words[0], remedy="watch one of its judges")
+        [(_, config)] = study_jobs(words)
+        if templates is not None and trusted is not None:
+            own = [word.partition("=")[2] for word in words if word.partition("=")[0].endswith("api_base")]
+            check_servers(config, [*trusted, *own])
+        name = (
+            config.judge.label
+            if source is None
+            else source.resolve().stem
+            if templates is None
+            else source.resolve().name
+        )
+        return Watched(config, templates, FOLDER / name.replace("/", "_"))
+
+    def planned(self) -> RunConfig:
+        """Return the config of the look to take, of which an interrupted one has some answers."""
+        baselines = read_watch(self.folder)
+        return look_config(self.config, next_look(baselines[-1] if baselines else None).key)
+
+
+def main(arguments: Namespace) -> int:
+    """Take a look, print what is known, and return 4 if the judge has changed.
+
+    Raises:
+        ConfigError: if the judge, the cases or the folder cannot be used.
+    """
+    words = study_words(arguments)
+    if not words:
+        raise UsageError("watch", "needs a judge or a study")
+    watched = Watched.of(words, arguments.api_base or ())
+    folder, config = arguments.output or watched.folder, watched.config
+    if (found := secret_in(str(folder))) is not None:
+        raise ConfigError(found, where="the folder's name", remedy="choose another --output")
+    for note in config.notes():
+        log("note", note)
+    with ProgressDisplay(Job(config, folder, None)) as display, log_handler():
+        try:
+            baseline = take_look(folder, config, watched.templates, reset=arguments.reset, observe=display.update)
+        except RunInterruption as stop:
+            display.close()
+            raise Signaled(stop.judged.signal or SIGINT, interruption(config, stop.judged)) from None
+    status = status_of(baseline)
+    findings = watch_findings(baseline)
+    if arguments.json:
+        print(json.dumps(_content(baseline, folder), ensure_ascii=False))
+    elif log_style() != "quiet":
+        last = baseline.looks[-1]
+        cost = "" if last.cost_usd is None else f", {dollars(last.cost_usd)}"
+        console = plain_console()
+        console.print(f"look {last.number} at {baseline.judge}: {baseline.cases:,} cases, {last.sent:,} calls{cost}")
+        for one in findings:
+            console.print(f"  • {redact(one.text)}")
+        console.print(f"page: {relative(folder / PAGE)}")
+    if status == ExitStatus.GATE_FAILED and log_style():
+        log("error", findings[0].text)
+    return int(status)
+
+
+def status_of(baseline: Baseline) -> ExitStatus:
+    """Return the exit status after the last look."""
+    if not baseline.looks[-1].complete:
+        return ExitStatus.TOO_MANY_FAILURES
+    return ExitStatus.DONE if baseline.changed is None else ExitStatus.GATE_FAILED
+
+
+def _content(baseline: Baseline, folder: Path) -> dict[str, object]:
+    """Return the JSON of the command: what watch.json has about each look, without its answers."""
+    last = baseline.looks[-1]
+    compared = len(baseline.complete) > BASELINE
+    state = (
+        "incomplete" if not last.complete else "baseline" if not compared else "changed" if baseline.changed else "same"
+    )
+    looks = [
+        {**asdict(replace(one, answers=())), "folder": str(folder / LOOKS / f"{one.number:03}")}
+        for one in baseline.looks
+    ]
+    for one in looks:
+        one.pop("answers")
+    return {
+        "state": state,
+        "judge": baseline.judge,
+        "cases": baseline.cases,
+        "changed_at": baseline.changed.number if baseline.changed else None,
+        "looks": looks,
+        "findings": [one.text for one in watch_findings(baseline)],
+        "paths": {"folder": str(folder), "page": str(folder / PAGE), "watch": str(folder / FILE)},
+    }

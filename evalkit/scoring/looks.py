@@ -1,0 +1,266 @@
+"""Looks: the same cases judged again and again by one judge, and whether its answers have changed.
+
+If nothing has changed, the answers to a case are exchangeable: given the answers of looks 0 to t without their order,
+and the later ones, each is equally likely to be that of look t. So a score s of the answer of look t among them has an
+e-value with mean 1, exp(a s) / mean(exp(a s')). Here s is the answer's mean distance from the others up to t, minus
+that from the answers after t: it is high if the answers from t on differ from those before. The cases of a cluster are
+permuted together, and clusters are independent, so e-values are multiplied over clusters. From the last look backwards,
+each factor has mean 1 given all later answers, and so has the product over looks T, T - 1, ..., T - w + 1, and its
+average over a and over w with weights 1 / (w (w + 1)) (exchangeability: Vovk, Gammerman and Shafer 2022, Algorithmic
+Learning in a Random World, ch. 8; e-values: Vovk and Wang 2021, Ann. Statist. 49, 1736-1754).
+
+By Markov's inequality, the average at the n-th look after the first two reaches n (n + 1) / 0.05 with a probability of
+at most 0.05 / (n (n + 1)). Over all looks, these add up to 5%, whatever their dependence. Nothing is assumed about how
+often the answers to a case differ by themselves, or about how hard cases are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, isfinite, log
+from typing import Final
+
+import numpy as np
+
+from evalkit.scoring.stats.arrays import Floats, Ints, round_metric
+from evalkit.scoring.stats.sequences import mean_sequence
+from evalkit.types import Judgment, Metric, Verdict
+
+BASELINE: Final = 2
+"""The looks that say how answers are distributed while nothing has changed."""
+FALSE_ALARMS: Final = 0.05
+WINDOW: Final = 32
+TILTS: Final = np.array([1.0, 3.0, 9.0])
+Answer = str | float | None
+"""A winner, class, item's answer or score, or the reason why there is none; `None` if a request failed."""
+Unit = tuple[str, tuple[int, ...], str]
+"""The case, the responses and the checklist item (or nothing)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look.
+
+    Attributes:
+        key: what keeps its answers apart in the store (`judge.look`).
+        number: its number in the watch, from 1.
+        started: when it started.
+        complete: whether it counts.
+        why: why it is not complete.
+        answers: the answer to each unit.
+        models: the models that the provider reported, most frequent first, by judge.
+        fingerprints: likewise the fingerprints.
+        sent: the number of calls.
+        cost_usd: their cost; `None` if it is unknown.
+        facts: what is known after it.
+    """
+
+    key: str
+    number: int
+    started: str
+    complete: bool = False
+    why: str | None = None
+    answers: tuple[Answer, ...] = ()
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    fingerprints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sent: int = 0
+    cost_usd: float | None = 0.0
+    facts: LookFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Looks at the same cases by the same judge, of which the first two are the baseline of the others.
+
+    Attributes:
+        judge: the judge's name.
+        config_hash: the hash of its config.
+        fingerprint: the fingerprint of the cases.
+        prompt_hashes: the hash of each template.
+        cases: the number of cases.
+        units: the units, in the order of answers.
+        labels: the label of each.
+        clusters: the cluster of each.
+        looks: the looks.
+    """
+
+    judge: str
+    config_hash: str
+    fingerprint: str
+    prompt_hashes: Mapping[str, str]
+    cases: int
+    units: tuple[Unit, ...] = ()
+    labels: tuple[Answer, ...] = ()
+    clusters: tuple[int, ...] = ()
+    looks: tuple[Look, ...] = ()
+
+    @property
+    def complete(self) -> list[Look]:
+        """The looks that count."""
+        return [look for look in self.looks if look.complete]
+
+    @property
+    def changed(self) -> Look | None:
+        """The first look after which the evidence for a change sufficed."""
+        return next((look for look in self.complete if look.facts is not None and look.facts.changed), None)
+
+
+def answers_of(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> dict[Unit, tuple[Answer, Answer]]:
+    """Return the answer and the label of each unit of a run: a pair, a response, or an item of a checklist.
+
+    Winners that scores of single responses imply are omitted.
+    """
+    failed = {(one.case_id, one.unit) for one in judgments if one.status == "failed"}
+    size = 1 if all(len(one.unit) == 1 for one in judgments) else 2
+    found: dict[Unit, tuple[Answer, Answer]] = {}
+    for verdict in verdicts:
+        if len(verdict.unit) != size:
+            continue
+        given = next((one for one in (verdict.winner, verdict.class_name, verdict.score) if one is not None), None)
+        whole: list[tuple[str, Answer, str, Answer]] = [("", given, verdict.reason, verdict.label)]
+        for item, answer, reason, label in [(i.id, i.answer, i.reason, i.label) for i in verdict.items] or whole:
+            answered = (verdict.case_id, verdict.unit) not in failed
+            value = (reason if answer is None else answer) if answered else None
+            found[verdict.case_id, verdict.unit, item] = value, label
+    return found
+
+
+def as_numbers(looks: Sequence[Sequence[Answer]], labels: Sequence[Answer], span: float) -> tuple[Floats, Floats]:
+    """Return (looks, units): answers as numbers whose distance, at most 1, is how much they differ; and how right.
+
+    Two scores differ by their distance as a share of the scale, on a scale without ends by 1, as do other answers.
+
+    Args:
+        looks: the answers of each look.
+        labels: the label of each unit.
+        span: the length of the scale of scores.
+
+    Returns:
+        the answers, NaN where a request failed; and in [0, 1], 1 for the label, NaN without label or answer.
+    """
+    unit = span if isfinite(span) and span > 0 else 1e-9
+    codes = {text: -10.0 * k for k, text in enumerate(dict.fromkeys(a for one in looks for a in one), 1)}
+    values = [[np.nan if a is None else codes[a] if isinstance(a, str) else a / unit for a in one] for one in looks]
+    right = [[_right(a, label, unit) for a, label in zip(one, labels, strict=True)] for one in looks]
+    return np.array(values, dtype=float), np.array(right, dtype=float)
+
+
+def _right(answer: Answer, label: Answer, unit: float) -> float:
+    if answer is None or label is None or isinstance(answer, str) != isinstance(label, str):
+        return np.nan
+    if isinstance(answer, str) or isinstance(label, str):
+        return np.nan if answer in ("missing", "abstained") else float(answer == label)
+    return max(0.0, 1 - abs(answer - label) / unit)
+
+
+@dataclass(frozen=True, slots=True)
+class LookFacts:
+    """What is known after a look.
+
+    Attributes:
+        flips: the mean distance of its answers from those of the first two looks: for winners and classes, how often
+            they differ. `None` for the first look.
+        noise: the mean distance of the first two looks from each other, over the same units.
+        excess: flips minus noise. Its interval holds at all looks together; `None` for the first two.
+        agreement: the share of answers that are right.
+        change: the same minus that of the first two looks, over units that all of them read; its interval as above.
+        evidence: the evidence for a change. If nothing has changed, it reaches 20 at any look in at most 5% of watches.
+    """
+
+    flips: float | None
+    noise: float | None
+    excess: Metric | None
+    agreement: float | None
+    change: Metric | None
+    evidence: float
+
+    @property
+    def changed(self) -> bool:
+        """Whether the evidence suffices."""
+        return self.evidence >= 1 / FALSE_ALARMS
+
+
+def look_facts(values: Floats, right: Floats, cluster: Ints) -> LookFacts:
+    """Return what is known after the last of several looks.
+
+    Args:
+        values: (looks, units) the answers as numbers, NaN where a request failed.
+        right: (looks, units) how right they are, NaN if unknown.
+        cluster: (units,) the cluster of each unit, from 0, each with a unit.
+    """
+    last, agreement = len(values) - 1, _mean(right[-1])
+    if last < BASELINE:
+        flips = _mean(_distance(values[0], values[1])) if last else None
+        return LookFacts(flips, flips, None, agreement, None, 1.0)
+    share = 1 - FALSE_ALARMS / _looks_like(last)
+    flips, noise = _distance(values[:BASELINE], values[-1]).mean(axis=0), _distance(values[0], values[1])
+    noise = np.where(np.isfinite(flips), noise, np.nan)
+    excess = _metric("watch/excess_flips", flips - noise, cluster, (-0.5, 1.0), share)  # by the triangle inequality
+    change = _metric("watch/agreement_change", right[-1] - right[:BASELINE].mean(axis=0), cluster, (-1.0, 1.0), share)
+    size = exp(min(change_evidence(values, cluster), 100.0))
+    return LookFacts(_mean(flips), _mean(noise), excess, agreement, change, size)
+
+
+def _distance(some: Floats, other: Floats) -> Floats:
+    return np.asarray(np.minimum(1.0, np.abs(some - other)))
+
+
+def _mean(values: Floats) -> float | None:
+    known = values[np.isfinite(values)]
+    return round_metric(float(known.mean())) if known.size else None
+
+
+def _looks_like(t: int) -> int:
+    """Return the n (n + 1) of a look, the n-th after the first two."""
+    return (t - BASELINE + 1) * (t - BASELINE + 2)
+
+
+def _metric(name: str, values: Floats, cluster: Ints, ends: tuple[float, float], confidence: float) -> Metric | None:
+    """Return the mean of values between `ends` with its interval; `None` if none is known."""
+    known = np.isfinite(values)
+    if not known.any():
+        return None
+    sums, counts = np.bincount(cluster[known], values[known]).astype(float), np.bincount(cluster[known]).astype(float)
+    largest = float(np.bincount(cluster).max())
+    low, high = mean_sequence(sums, counts, ends=ends, largest=largest, confidence=confidence)
+    missing = int(np.count_nonzero(~known))
+    return Metric(name, _mean(values), round_metric(low), round_metric(high), int(known.sum()), missing)
+
+
+def change_evidence(values: Floats, cluster: Ints) -> float:
+    """Return the log of the evidence for a change up to the last look, 0 for the first two.
+
+    If nothing has changed, it reaches log(1 / a) at any of any number of looks with a probability of at most a. A
+    cluster with a failed request takes no part in that look.
+
+    Args:
+        values: (looks, units) the answers as numbers, NaN where a request failed.
+        cluster: (units,) the cluster of each unit, from 0, each with a unit.
+    """
+    if (last := len(values) - 1) < BASELINE:
+        return 0.0
+    order = np.argsort(cluster, kind="stable")
+    values, starts = values[:, order], np.flatnonzero(np.diff(cluster[order], prepend=-1))
+    sizes = np.diff(np.append(starts, len(order)))
+    answered = np.logical_and.reduceat(np.isfinite(values), starts, axis=1)
+
+    def apart(t: int) -> Floats:
+        """Return (looks, clusters) the mean distance of each look from look t, 0 where one of them failed."""
+        means = np.add.reduceat(_distance(values, values[t]), starts, axis=1) / sizes
+        return np.where(answered & answered[t], means, 0.0)
+
+    within = np.sum([apart(t) for t in range(last + 1)], axis=0)
+    later, after = np.zeros_like(within), np.zeros(len(sizes))
+    before = answered.sum(axis=0).astype(float)
+    gains = []
+    for t in range(last, max(BASELINE, last + 1 - WINDOW) - 1, -1):
+        odd = (within / np.maximum(before - 1, 1) - later / np.maximum(after, 1))[: t + 1]
+        weights = np.exp(TILTS[:, None, None] * odd) * answered[: t + 1]
+        means = weights.sum(axis=1) / np.maximum(before, 1)
+        gains.append(np.log(np.where(answered[t], weights[:, t] / np.maximum(means, 1e-300), 1.0)).sum(axis=1))
+        row, now = apart(t), answered[t]
+        within, later, before, after = within - row, later + row, before - now, after + now
+    since = np.arange(1, len(gains) + 1)
+    terms = np.cumsum(gains, axis=0) - np.log(since * (since + 1))[:, None]
+    return float(np.logaddexp.reduce(terms.ravel())) - log(len(TILTS) * _looks_like(last))

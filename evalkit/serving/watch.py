@@ -1,0 +1,207 @@
+"""Watch a judge: judge the same cases again, past stored answers, and test whether its answers have changed."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from evalkit.api import check_judges, judge_and_score, load_materials
+from evalkit.config import GateConfig, JudgeConfig, ProbeConfig, RunConfig, TrackingConfig
+from evalkit.core.atomic_files import file_errors, lock
+from evalkit.core.display import shorten
+from evalkit.core.redaction import redact
+from evalkit.core.scale import Scale
+from evalkit.engine import Progress
+from evalkit.engine.event_loop import run_async
+from evalkit.errors import ConfigError
+from evalkit.report.watch_page import render_watch
+from evalkit.results import RunResult
+from evalkit.runs import write_files
+from evalkit.runs.records import decoder, encode_pretty
+from evalkit.scoring.looks import Baseline, Look, answers_of, as_numbers, look_facts
+from evalkit.scoring.stats.clusters import Clusters
+
+FILE: Final = "watch.json"
+PAGE: Final = "watch.html"
+LOOKS: Final = "looks"
+"""The folder of the run folders of the looks."""
+_LOCK: Final = ".watch.lock"
+_REMEDY: Final = "--reset starts from a new baseline, and --output FOLDER another watch"
+
+
+def read_watch(folder: Path) -> tuple[Baseline, ...]:
+    """Return the baselines of the watch in a folder, oldest first; none if the folder is new or empty.
+
+    Raises:
+        ConfigError: If it has other files, or its file is damaged.
+    """
+    path = folder / FILE
+    with file_errors("cannot be read", path, "check its permissions"):
+        if not path.exists():
+            if folder.is_dir() and any(child.name != _LOCK for child in folder.iterdir()):
+                raise ConfigError("has other files", where=str(folder), remedy="choose another --output")
+            return ()
+        content = path.read_bytes()
+    try:
+        baselines: tuple[Baseline, ...] = decoder(tuple[Baseline, ...])(json.loads(content)["baselines"])
+    except (ValueError, KeyError, TypeError, RecursionError) as bad:
+        what = f"the file is damaged ({str(bad)[:120]})"
+        raise ConfigError(what, where=str(path), remedy="restore it, or choose another --output") from None
+    return baselines
+
+
+def look_config(config: RunConfig, key: str) -> RunConfig:
+    """Return the config of a look: its own answers, and neither gate, tracker nor probes."""
+    swap = config.swap
+    if swap.arbiter is not None:
+        swap = swap.model_copy(update={"arbiter": _looking(swap.arbiter, key)})
+    bare = {"gate": GateConfig(), "tracking": TrackingConfig(enabled=False), "probe": ProbeConfig(), "objective": None}
+    return config.model_copy(update={**bare, "swap": swap, "judge": _looking(config.judge, key)})
+
+
+def _looking(judge: JudgeConfig, key: str) -> JudgeConfig:
+    judges = None if judge.judges is None else tuple(_looking(one, key) for one in judge.judges)
+    return judge.model_copy(update={"look": key, "judges": judges})
+
+
+def next_look(baseline: Baseline | None, number: int = 1) -> Look:
+    """Return the look to take: the last one if it is not complete, or else a new one."""
+    if baseline is not None and baseline.looks and not baseline.looks[-1].complete:
+        return baseline.looks[-1]
+    now = datetime.now(UTC)
+    return Look(f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}", number, now.isoformat(timespec="seconds"))
+
+
+def take_look(
+    folder: Path,
+    config: RunConfig,
+    templates: Mapping[str, str] | None = None,
+    *,
+    reset: bool = False,
+    observe: Callable[[Progress], None] | None = None,
+) -> Baseline:
+    """Take the next look, or the rest of one that was cut, write the folder of the watch, and return the baseline.
+
+    Args:
+        folder: The folder of the watch.
+        config: The judge and the cases.
+        templates: The texts of the templates, if they are not the installed ones.
+        reset: Whether to start from a new baseline.
+        observe: Called with the progress while judging.
+
+    Raises:
+        ConfigError: If the folder watches another judge or other cases, another look is being taken, or the config or
+            the data are invalid; nothing is sent or written then.
+        RunInterruption: On Ctrl-C; received answers are stored, and the next call takes the rest.
+    """
+    if config.store.mode != "read_write":
+        what = f"with '{config.store.mode}' the answers of a look that is cut would be lost"
+        raise ConfigError(what, where="store.mode", remedy="set store.mode=read_write")
+    stored = earlier = read_watch(folder)
+    materials = load_materials(config, templates=templates)
+    found = Baseline(
+        config.judge.label,
+        config.hash(),
+        materials.dataset.fingerprint,
+        dict(getattr(materials.evaluator, "prompt_hashes", {})),
+        len(materials.dataset.cases),
+    )
+    if reset or not earlier:
+        earlier = (*earlier, found)
+    before = earlier[-1]
+    for name, what in (("config_hash", "configuration"), ("fingerprint", "cases"), ("prompt_hashes", "templates")):
+        if getattr(before, name) != getattr(found, name):
+            raise ConfigError(f"its looks had other {what}", where=str(folder), remedy=_REMEDY)
+    run_async(check_judges(config))
+    with _locked(folder, stored):
+        look = next_look(before, sum(len(one.looks) for one in earlier) + 1)
+        baseline = _with(before, look)
+        _write(folder, (*earlier[:-1], baseline))
+        result = judge_and_score(
+            look_config(config, look.key),
+            folder / LOOKS / f"{look.number:03}",
+            observe=observe,
+            overwrite=True,
+            templates=templates,
+        )
+        baseline = _finished(baseline, look, result)
+        _write(folder, (*earlier[:-1], baseline))
+    return baseline
+
+
+def _with(baseline: Baseline, look: Look) -> Baseline:
+    others = tuple(one for one in baseline.looks if one.key != look.key)
+    return replace(baseline, looks=(*others, look))
+
+
+def _finished(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
+    """Return the baseline with a look that was judged, which counts if enough of its requests were answered."""
+    calls, why = result.calls, result.manifest.get("stopped")
+    if why is None and calls.failed > result.config.runner.max_failure_rate * calls.planned:
+        why = f"{calls.failed:,} of {calls.planned:,} requests failed"
+    known = look.cost_usd is not None and result.cost_usd is not None
+    cost = (look.cost_usd or 0.0) + (result.cost_usd or 0.0) if known else None
+    models, fingerprints = (_reported(result, name) for name in ("model", "fingerprint"))
+    look = replace(
+        look,
+        complete=why is None,
+        why=why if why is None else redact(str(why)),
+        models=models,
+        fingerprints=fingerprints,
+        sent=look.sent + calls.sent,
+        cost_usd=cost,
+    )
+    if why is not None:
+        return _with(baseline, look)
+    answers = answers_of(result.verdicts, result.judgments)
+    if not baseline.units:
+        case = {one.id: place for place, one in enumerate(result.cases)}
+        clusters = Clusters.of(result.config, result.cases).of_rows(np.array([case[unit[0]] for unit in answers]))
+        own = np.unique(clusters, return_inverse=True)[1]
+        labels = tuple(label for _, label in answers.values())
+        baseline = replace(baseline, units=(*answers,), labels=labels, clusters=tuple(own.tolist()))
+    look = replace(look, answers=tuple(answers.get(unit, (None, None))[0] for unit in baseline.units))
+    every = [one.answers for one in _with(baseline, look).complete]
+    values, right = as_numbers(every, baseline.labels, Scale.of(result.config.rubric).span)
+    return _with(baseline, replace(look, facts=look_facts(values, right, np.array(baseline.clusters))))
+
+
+def _reported(result: RunResult, name: str) -> dict[str, tuple[str, ...]]:
+    """Return what the provider reported about its answers, most frequent first, by judge."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for judgment in result.judgments:
+        for completion in filter(None, (judgment.completion, *judgment.earlier)):
+            if (value := getattr(completion, name)) is not None:
+                shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in redact(value))
+                found[judgment.arbiter or judgment.judge][shorten(shown, 200)] += 1
+    return {judge: tuple(value for value, _ in counts.most_common(5)) for judge, counts in found.items()}
+
+
+def _write(folder: Path, baselines: Sequence[Baseline]) -> None:
+    files: dict[str, Any] = {FILE: encode_pretty({"baselines": baselines}), PAGE: render_watch(baselines)}
+    write_files(folder, files)
+
+
+@contextmanager
+def _locked(folder: Path, stored: Sequence[Baseline]) -> Iterator[None]:
+    """Hold the folder within the block, if it still has the baselines that are `stored`.
+
+    Raises:
+        ConfigError: If another process holds it, or it cannot be written.
+    """
+    with ExitStack() as stack:
+        with file_errors("cannot be written", folder, "choose another --output"):
+            folder.mkdir(parents=True, exist_ok=True)
+            free = stack.enter_context(lock(folder / _LOCK))
+        if not free or read_watch(folder) != stored:
+            raise ConfigError("another look is being taken", where=str(folder), remedy="run it again when it has ended")
+        yield

@@ -1,0 +1,327 @@
+"""`evalkit watch`: looks at a judge whose model changes behind its name, and looks that are cut."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from signal import SIGINT
+from typing import Any
+
+import pytest
+
+from evalkit.core.atomic_files import lock
+from evalkit.engine.event_loop import interrupt
+from evalkit.runs import read_run
+from evalkit.serving.folder import write_judge
+from evalkit.serving.watch import read_watch
+from tests.support.command_line import BRIEF, Done, fake, pair, shown
+from tests.support.fake_provider import Provider, Reply, refused, said
+
+Call = Callable[..., Done]
+CASES = 24
+BOTH = 2 * CASES
+"""The requests of a look: each pair in both orders."""
+
+
+class Model:
+    """What answers behind a name: good responses win, except in the cases that are ties or are flipped."""
+
+    def __init__(self) -> None:
+        self.name, self.fingerprint = "fake-2026-01", "fp_1"
+        self.ties: set[int] = set()
+        self.flipped: set[int] = set()
+
+    def __call__(self, body: dict[str, Any]) -> Reply:
+        first = shown(body)[0]
+        number = int(re.findall(r"\d+", body["messages"][-1]["content"].partition("Question ")[2])[0])
+        winner = "A" if first.startswith("good") != (number in self.flipped) else "B"
+        reply = said(f"[[{'TIE' if number in self.ties else winner}]]")
+        reply.body |= {"model": self.name, "system_fingerprint": self.fingerprint}
+        return reply
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+def study(provider: Provider, model: Model, tmp_path: Path) -> list[str]:
+    """The words of a study of 24 labeled pairs."""
+    provider.rule = model
+    rows = [{**pair(number), "id": f"c{number}", "prompt": f"Question {number}?"} for number in range(CASES)]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    data = ["dataset=file", "dataset.path=data.jsonl", "output=bracket", "store.url=answers.db", "runner.retries=1"]
+    return [*fake(provider), "judge.transport=direct", *data, *BRIEF]
+
+
+def look(call: Call, study: list[str], *more: str, status: int = 0) -> dict[str, Any]:
+    done = call("watch", *study, "--output", "seen", "--json", *more, status=status)
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def test_a_model_that_changes_behind_its_name(call: Call, study: list[str], model: Model, provider: Provider) -> None:
+    for number, state in ((1, "baseline"), (2, "baseline"), (3, "same")):
+        found = look(call, study)
+        assert (found["state"], len(found["looks"]), found["changed_at"]) == (state, number, None)
+        assert len(provider.requests) == number * BOTH
+    model.flipped, model.name, model.fingerprint = set(range(8)), "fake-2026-11", "fp_2"
+    found = look(call, study, status=4)
+    assert (found["state"], found["changed_at"]) == ("changed", 4)
+    assert found["findings"][0].startswith("The judge has changed: look 4 shows")
+    assert "another model for fake since look 4: fake-2026-11 instead of fake-2026-01." in found["findings"][-2]
+    assert "another fingerprint for fake since look 4: fp_2 instead of fp_1." in found["findings"][-1]
+    last = found["looks"][-1]
+    assert last["facts"]["flips"] == pytest.approx(8 / CASES)
+    assert last["facts"]["excess"]["low"] > 0 == last["facts"]["noise"]
+    assert last["facts"]["change"]["value"] == pytest.approx(-8 / CASES)
+    assert (last["models"], last["fingerprints"]) == ({"fake": ["fake-2026-11"]}, {"fake": ["fp_2"]})
+    model.flipped = set()
+    assert look(call, study, status=4)["changed_at"] == 4, "it stays until the baseline is a new one"
+    found = look(call, study, "--reset")
+    assert (found["state"], [one["number"] for one in found["looks"]]) == ("baseline", [6])
+    assert len(read_watch(Path("seen"))) == 2
+    page = Path("seen/watch.html").read_text("utf-8")
+    for text in ("earlier baseline", "较早的基线", "fp_2", 'href="looks/004/report.html"'):
+        assert text in page
+    assert sorted(path.name for path in Path("seen/looks").iterdir()) == [f"00{k}" for k in range(1, 7)]
+
+
+def test_only_what_was_a_tie_changes(call: Call, study: list[str], model: Model) -> None:
+    model.ties = set(range(10))
+    for _ in range(3):
+        look(call, study)
+    model.ties = set()
+    found = look(call, study, status=4)
+    assert found["looks"][-1]["facts"]["flips"] == pytest.approx(10 / CASES)
+    assert found["looks"][-1]["facts"]["change"]["value"] > 0
+
+
+def test_a_new_fingerprint_with_the_same_answers_is_reported_and_no_change(
+    call: Call, study: list[str], model: Model
+) -> None:
+    look(call, study)
+    look(call, study)
+    model.fingerprint = "fp_2"
+    found = look(call, study)
+    assert found["state"] == "same"
+    assert "fp_2 instead of fp_1. Its answers have not changed noticeably." in found["findings"][-1]
+
+
+def test_answers_that_can_no_longer_be_read_are_a_change(call: Call, study: list[str], provider: Provider) -> None:
+    look(call, study)
+    look(call, study)
+    provider.rule = lambda body: said("I would rather not say.")
+    found = look(call, study, status=4)
+    assert found["looks"][-1]["facts"]["agreement"] is None
+
+
+def test_looks_leave_the_stored_answers_of_runs(call: Call, study: list[str], provider: Provider) -> None:
+    call("run", *study, "hydra.run.dir=first")
+    look(call, study)
+    call("run", *study, "hydra.run.dir=second")
+    assert len(provider.requests) == 2 * BOTH
+    keys = [
+        {key for one in read_run(Path(name)).judgments for key in one.keys} for name in ("second", "seen/looks/001")
+    ]
+    assert len(keys[0]) == len(keys[1]) == BOTH
+    assert not keys[0] & keys[1]
+    call("reproduce", "seen/looks/001")
+    assert len(provider.requests) == 2 * BOTH
+
+
+def test_a_budget_is_never_exceeded_and_a_cut_look_is_continued(
+    call: Call, study: list[str], provider: Provider
+) -> None:
+    look(call, study)
+    look(call, study)
+    provider.requests.clear()
+    found = look(call, study, "runner.budget_calls=30", status=2)
+    assert (found["state"], found["changed_at"], len(provider.requests)) == ("incomplete", None, 30)
+    assert found["looks"][-1]["facts"] is None
+    assert "Look 3 is not complete (runner.budget_calls=30 is reached" in found["findings"][0]
+    plan = call("plan", "watch", *study)
+    assert re.search(r"the run +48 +0 +48 ", plan.out), "of a watch in its own folder"
+    found = look(call, study)
+    assert (found["state"], len(provider.requests), len(found["looks"])) == ("same", BOTH, 3)
+    assert found["looks"][-1]["sent"] == BOTH
+
+
+def test_the_plan_says_what_a_look_costs_and_what_is_left_of_one(
+    call: Call, study: list[str], provider: Provider
+) -> None:
+    assert re.search(r"the run +48 +0 +48 ", call("plan", "watch", *study).out)
+    call("watch", *study, "runner.budget_calls=30", status=2)
+    assert re.search(r"the run +48 +30 +18 ", call("plan", "watch", *study).out)
+    assert len(provider.requests) == 30
+
+
+def test_refused_and_cut_calls_are_made_again(call: Call, study: list[str], provider: Provider, model: Model) -> None:
+    cut = said("[[A]]")
+    cut.cut = True
+    provider.script.extend([refused(429, "slow down", retry_after="0"), cut])
+    assert look(call, study)["state"] == "baseline"
+    assert len(provider.requests) == BOTH + 2
+    provider.rule = lambda body: (
+        refused(429, "slow down", retry_after="0") if len(provider.requests) > 80 else model(body)
+    )
+    found = look(call, study, status=2)
+    assert "requests failed" in found["findings"][0]
+    provider.rule = model
+    found = look(call, study)
+    assert [one["complete"] for one in found["looks"]] == [True, True]
+
+
+def test_ctrl_c_loses_nothing_that_is_paid(call: Call, study: list[str], provider: Provider, model: Model) -> None:
+    def rule(body: dict[str, Any]) -> Reply:
+        if len(provider.requests) == 20:
+            interrupt(SIGINT)
+        return model(body)
+
+    provider.rule = rule
+    done = call("watch", *study, "--output", "seen", "runner.concurrency=2", status=130)
+    assert re.search(r"interrupted: \d+ of 48 answers are stored; run again to continue", done.err)
+    sent = len(provider.requests)
+    assert 20 <= sent < BOTH
+    provider.rule = model
+    assert look(call, study)["state"] == "baseline"
+    assert len(provider.requests) == BOTH
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["tie.threshold=0.5"], "seen: its looks had other configuration; --reset starts from a new baseline"),
+        (["judge.temperature=1"], "its looks had other configuration"),
+        (["store.mode=off"], "store.mode: with 'off' the answers of a look that is cut would be lost"),
+    ],
+)
+def test_another_configuration_is_refused_before_anything_is_paid(
+    call: Call, study: list[str], provider: Provider, words: list[str], complaint: str
+) -> None:
+    look(call, study)
+    before = Path("seen/watch.json").read_bytes()
+    done = call("watch", *study, "--output", "seen", *words, status=1)
+    assert complaint in done.line()
+    assert len(provider.requests) == BOTH
+    assert Path("seen/watch.json").read_bytes() == before
+
+
+def test_other_cases_are_refused(call: Call, study: list[str], provider: Provider) -> None:
+    look(call, study)
+    rows = Path("data.jsonl").read_text("utf-8").splitlines()
+    Path("data.jsonl").write_text("\n".join(rows[:-1]), "utf-8")
+    assert "its looks had other cases" in call("watch", *study, "--output", "seen", status=1).line()
+    assert look(call, study, "--reset")["cases"] == CASES - 1
+    assert len(provider.requests) == BOTH + BOTH - 2
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("notes.txt", "mine", "seen: has other files; choose another --output"),
+        ("watch.json", "{", "seen/watch.json: the file is damaged"),
+        ("watch.json", "[]", "seen/watch.json: the file is damaged"),
+        ("watch.json", '{"baselines": [{"judge": 3}]}', "the file is damaged"),
+        ("watch.json", "[" * 100_000, "seen/watch.json: the file is damaged"),
+    ],
+)
+def test_a_folder_with_something_else_is_refused(
+    call: Call, study: list[str], provider: Provider, name: str, content: str, complaint: str
+) -> None:
+    Path("seen").mkdir()
+    Path("seen", name).write_text(content, "utf-8")
+    assert complaint in call("watch", *study, "--output", "seen", status=1).line()
+    assert provider.requests == []
+    assert [path.name for path in Path("seen").iterdir()] == [name]
+
+
+def test_two_looks_at_once_are_refused(call: Call, study: list[str], provider: Provider) -> None:
+    look(call, study)
+    with lock(Path("seen/.watch.lock")) as free:
+        assert free
+        assert "another look is being taken" in call("watch", *study, "--output", "seen", status=1).line()
+    assert len(provider.requests) == BOTH
+    assert not Path("seen/.watch.lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ([], "evalkit watch: needs a judge or a study"),
+        (["nowhere"], "nowhere: no such"),
+        (["judge=simulated/good,simulated/coin", "-m"], "no such option -m"),
+        (["."], "not a run folder"),
+    ],
+)
+def test_mistakes_are_one_line(call: Call, words: list[str], complaint: str) -> None:
+    assert complaint in call("watch", *words, status=1).line()
+
+
+def test_a_folder_is_not_named_by_a_secret(call: Call, study: list[str], provider: Provider) -> None:
+    secret = "sk-test-0123456789abcdef"
+    done = call("watch", *study, "--output", secret, status=1)
+    assert "the folder's name" in done.line()
+    assert secret not in done.err
+    assert provider.requests == []
+
+
+def test_a_sweep_cannot_be_watched(call: Call) -> None:
+    Path("sweep.yaml").write_text(
+        "hydra: {mode: MULTIRUN, sweeper: {params: {judge: 'simulated/good,simulated/coin'}}}"
+    )
+    assert "a sweep cannot be watched" in call("watch", "sweep.yaml", status=1).line()
+
+
+def test_the_judge_of_a_run_keeps_its_templates_and_servers_are_repeated(
+    call: Call, study: list[str], provider: Provider, model: Model
+) -> None:
+    call("run", *study, "hydra.run.dir=first")
+    write_judge(read_run(Path("first")), Path("good"))
+    anchors = ["dataset=file", "dataset.path=data.jsonl", "store.url=answers.db"]
+    assert "would get your key" in call("watch", "good", *anchors, status=1).line()
+    assert "would get your key" in call("watch", "first", status=1).line()
+    trust = ["--api-base", provider.api_base]
+    assert "dataset.path" in call("watch", "good", *trust, status=1).line()
+    assert len(provider.requests) == BOTH
+    done = call("watch", "good", *anchors, *trust)
+    assert "page: watch/good/watch.html" in done.out
+    call("watch", "first", *trust)
+    hashes = [read_watch(Path("watch", name))[0].prompt_hashes for name in ("good", "first")]
+    assert hashes[0] == hashes[1] != {}
+    assert len(provider.requests) == 3 * BOTH
+    call("watch", "good", *anchors, f"judge.api_base={provider.api_base}")
+    changed = Path("good/judge.yaml").read_text("utf-8").replace("temperature: 0.0", "temperature: 1.0")
+    Path("good/judge.yaml").write_text(changed, "utf-8")
+    assert "was changed after the export" in call("watch", "good", *anchors, *trust, status=1).line()
+
+
+def test_a_foreign_study_runs_no_code_without_permission(call: Call, study: list[str]) -> None:
+    assert "--allow-code" in call("watch", *study, "judge.transport=os:system", status=1).line()
+
+
+def test_hostile_names_from_the_provider_are_shown_as_text(call: Call, study: list[str], model: Model) -> None:
+    model.name = "<img src=x onerror=alert(1)>\x1b[31m sk-proj-0123456789abcdefghij0123456789abcdefghij" + "x" * 500
+    look(call, study)
+    model.name = "plain"
+    look(call, study)
+    done = call("watch", *study, "--output", "seen")
+    page = Path("seen/watch.html").read_text("utf-8")
+    for text in (done.out, page, Path("seen/watch.json").read_text("utf-8")):
+        assert "\x1b" not in text
+        assert "sk-proj-0123456789" not in text
+        assert "x" * 300 not in text
+    assert "<img" not in page
+    assert "&lt;img" in page
+
+
+def test_a_quiet_watch_prints_only_a_change(call: Call, study: list[str], model: Model) -> None:
+    words = ["watch", *study, "--output", "seen", "-q"]
+    for _ in range(3):
+        done = call(*words)
+        assert (done.out, done.err) == ("", "")
+    model.flipped = set(range(CASES))
+    assert "The judge has changed" in call(*words, status=4).line()
