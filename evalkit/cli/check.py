@@ -119,9 +119,13 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
             first, *more = logs
             options = Options(judge=next(iter(choices.judges), None), dimension=next(iter(choices.labels), None))
             return _Checked(import_judgments(name, first, options, *more))
-    rows = [row for one, name in zip(paths, names, strict=True) for row in _rows(one, name, several=len(paths) > 1)]
-    try:
-        table = read_table(rows, where, choices)
+    several = len(paths) > 1
+    try:  # the rows are not held longer than they are read
+        table = read_table(
+            [row for one, name in zip(paths, names, strict=True) for row in _rows(one, name, several=several)],
+            where,
+            choices,
+        )
     except AmbiguousTableError as error:
         base = ["evalkit", "check", *names]
         commands = "\n".join(f"  {join([*base, *reading])}" for reading in error.readings)
@@ -219,7 +223,7 @@ def _leaderboard(result: RunResult) -> Leaderboard | None:
     if len(decisions) < 2:
         return None
     cluster = Clusters.of(config, result.cases).by_id(result.cases)
-    verdicts = verdicts_by_judge(config, result.cases, result.judgments)
+    verdicts = verdicts_by_judge(result)
     contenders = [
         Contender(part, judge, "", metrics_of(result.metrics, part), own, cluster, config.mode.name)
         for judge, own in verdicts.items()

@@ -25,6 +25,7 @@ KINDS = ("unparseable", "refused", "failed", "budget", "ok", "repaired")
 """Kinds of answers; `budget` is a call that was not made because the budget was used up."""
 READABLE = KINDS.index("ok")
 """The first kind that is readable."""
+_KIND_CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
 
 
 STATED, RANKING, IMPLIED = range(3)
@@ -381,6 +382,7 @@ class _ColumnBuilder:
             answers: tuple[str | None, ...] = (*classes.names, classes.abstain, None)
             codes = zip(answers, (*range(len(classes)), ABSTAINED, MISSING), strict=True)
             self._class_codes: dict[str | None, int] = dict(codes)
+            self._unknown = [np.nan] * len(classes)
         self._choice, self._chances = array("q"), array("d")
         self._shapes: dict[Shape, int] = {}
         self._judges: dict[str, int] = {}
@@ -392,6 +394,7 @@ class _ColumnBuilder:
         self._expected = {name: array("d") for name in ("expected", "mass", "open")}
 
     def add(self, judgment: Judgment, origin: int) -> None:
+        """Add a judgment as a row."""
         large, places, numbers = self._large, self._places, self._numbers
         case, judges, arbiter = self._cases.get(judgment.case_id), self._judges, judgment.arbiter
         if case is None:
@@ -414,11 +417,11 @@ class _ColumnBuilder:
         places["sample"].append(judgment.sample)
         places["judge"].append(judges.setdefault(judgment.judge, len(judges)))
         places["arbiter"].append(-1 if arbiter is None else judges.setdefault(arbiter, len(judges)))
-        self._codes["kind"].append(KINDS.index(kind_of(judgment)))
+        self._codes["kind"].append(_KIND_CODES[kind_of(judgment)])
         self._codes["origin"].append(origin)
         numbers["value"].append(_number(judgment.value))
         numbers["confidence"].append(_number(judgment.confidence))
-        numbers["criteria"].extend(_number(judgment.criteria.get(name)) for name in self._names)
+        numbers["criteria"].extend([_number(judgment.criteria.get(name)) for name in self._names])
         completion = judgment.completion
         numbers["cost"].append(_number(completion.cost_usd if completion else None))
         numbers["latency"].append(_number(completion.latency or None if completion else None))
@@ -433,8 +436,9 @@ class _ColumnBuilder:
             raise ConfigError("it was not judged by class, and the rubric has classes", where=where, remedy=remedy)
         self._choice.append(self._class_codes[name])
         stated = judgment.weighted.classes if judgment.weighted is not None else {}
-        total = sum(stated.get(one, 0.0) for one in classes.names)
-        self._chances.extend(stated.get(one, 0.0) / total if total else np.nan for one in classes.names)
+        chances = [stated.get(one, 0.0) for one in classes.names] if stated else self._unknown
+        total = sum(chances)
+        self._chances.extend([one / total for one in chances] if total else self._unknown)
 
     def columns(self) -> JudgmentColumns:
         """Return the sorted columns, and free the arrays they are made from."""

@@ -14,6 +14,7 @@ from evalkit.core.scale import Scale
 from evalkit.decision import judges_of, metrics_of
 from evalkit.errors import ConfigError
 from evalkit.plugins import find_benchmark
+from evalkit.results import RunResult
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.columns import NONE, VerdictColumns, all_pairs, rows_of
 from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgments
@@ -55,7 +56,7 @@ from evalkit.scoring.verdicts.cascade import (
 )
 from evalkit.scoring.verdicts.checklists import ItemColumns, read_items, scored_judgments
 from evalkit.scoring.verdicts.classes import class_verdicts, labeled_responses, vote_samples
-from evalkit.scoring.verdicts.objects import class_verdict_objects, verdict_objects
+from evalkit.scoring.verdicts.objects import Verdicts, class_verdict_objects, verdict_objects
 from evalkit.scoring.verdicts.pairs import aggregate_notes, resolve_pairs, settled, use_expectations
 from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel, check_names, metric_part, vote, winners_at
 from evalkit.scoring.verdicts.pointwise import compare_scores, control_length, score_lists, score_responses
@@ -149,7 +150,7 @@ def score_without_intervals(
     return scored if chosen is None else replace(scored, found=[*weigh_labels(scored.found, chosen)])
 
 
-def verdicts_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Sequence[Verdict]:
+def verdicts_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Verdicts:
     """Return the verdicts of `score_run`, without metrics.
 
     Args:
@@ -160,19 +161,6 @@ def verdicts_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Ju
     Raises:
         ConfigError: as `score_run`.
     """
-    return _verdicts(config, cases, judgments)[0]
-
-
-def verdicts_by_judge(
-    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]
-) -> dict[str, Sequence[Verdict]]:
-    """Return the verdicts of each judge of a panel by name; see `verdicts_of`."""
-    return _verdicts(config, cases, judgments)[1]
-
-
-def _verdicts(
-    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]
-) -> tuple[Sequence[Verdict], dict[str, Sequence[Verdict]]]:
     items: Sequence[tuple[ItemVerdict, ...]] = ()
     cascade = None
     if config.judge.cascades:
@@ -185,11 +173,14 @@ def _verdicts(
     columns = read_judgments(cases, judgments, [*config.weights()], classes)
     if classes is not None:
         read = use_expectations(config, columns if cascade is None else columns.where(cascade.used))
-        verdicts, chosen = class_verdicts(config, cases, read, _panel(config, read), cascade)
-        by_class = {name: class_verdict_objects(cases, one) for name, one in chosen.items()}
-        return class_verdict_objects(cases, verdicts), {**by_class}
-    resolved, how = _resolve_units(config, cases, columns, items, cascade), config.scoring.combine
-    return resolved.objects, {name: verdict_objects(cases, one, {}, how) for name, one in resolved.each.items()}
+        return class_verdict_objects(cases, *class_verdicts(config, cases, read, _panel(config, read), cascade))
+    return _resolve_units(config, cases, columns, items, cascade).objects
+
+
+def verdicts_by_judge(run: RunResult) -> Mapping[str, Sequence[Verdict]]:
+    """Return the verdicts of each judge of a panel by name; those of a run just scored are at hand."""
+    verdicts = run.verdicts
+    return (verdicts if isinstance(verdicts, Verdicts) else verdicts_of(run.config, run.cases, run.judgments)).each
 
 
 def _without_samples(config: RunConfig) -> RunConfig:
@@ -245,7 +236,7 @@ class _ResolvedUnits:
     each: Mapping[str, VerdictColumns]
     verdicts: VerdictColumns
     notes: tuple[str, ...]
-    objects: Sequence[Verdict]
+    objects: Verdicts
 
 
 def _resolve_units(
@@ -269,7 +260,7 @@ def _resolve_units(
     if config.rubric.real and config.mode.scores:
         fits = (reward_margins(config, cases, one.pairs, differences(one))[2] for one in judges or [verdicts])
         notes += tuple(dict.fromkeys(fits))
-    objects = verdict_objects(cases, verdicts, each, "mean" if judges else config.scoring.combine, items)
+    objects = verdict_objects(cases, verdicts, each, config.scoring.combine, items)
     return _ResolvedUnits(config, judgments, panel, by_judge, each, verdicts, notes, objects)
 
 
@@ -284,7 +275,7 @@ def _score_units(
     """Score pairs, responses or lists: each judge, and the panel by their votes if there are several."""
     resolved = _resolve_units(config, cases, read_judgments(cases, given, [*config.weights()]), items, cascade)
     config, judgments, verdicts = resolved.config, resolved.judgments, resolved.verdicts
-    judges = list(resolved.each.values())
+    judges, weights = list(resolved.each.values()), given_weights(cases) if resolved.each else None
     more, details = extra_results(config, cases, verdicts, judgments, clusters)
     found = [
         *statistics(config, cases, verdicts, judgments),
@@ -297,7 +288,7 @@ def _score_units(
         found += cascade_statistics(config, cascade, verdicts.tally, verdicts.labeled, right, judgments)
         details = {**details, "cascade": cascade.table(config.judge)}
     for name, one in _asked_all(resolved.each, cascade):
-        fixed = mean_corrections(config, one, clusters, given_weights(cases))[0]
+        fixed = mean_corrections(config, one, clusters, weights)[0]
         found += prefix_judge(name, [*statistics(config, cases, one, resolved.by_judge[name]), *_if_unlabeled(fixed)])
     panel, fitted = resolved.panel, None
     if panel is not None and panel.vote == DAWID_SKENE and config.tie.allow:
@@ -355,7 +346,8 @@ def _score_classes(
     judgments = use_expectations(config, judgments if cascade is None else judgments.where(cascade.used))
     panel = _panel(config, judgments)
     verdicts, each = class_verdicts(config, cases, judgments, panel, cascade)
-    more, details = class_extras(config, verdicts, clusters, given_weights(cases))
+    weights = given_weights(cases)
+    more, details = class_extras(config, verdicts, clusters, weights)
     votes = class_panel_statistics(verdicts, list(each.values())) if each and cascade is None else []
     repeated = config.mode.samples > 1
     if repeated and not each:
@@ -383,10 +375,10 @@ def _score_classes(
         own += turn_statistics(cases, scale, one)
         if repeated:
             own += [*class_sample_statistics(one, asked), split_class_rate(one)]
-        own += _if_unlabeled(class_corrections(one, config.scoring.confidence, clusters, given_weights(cases))[0])
+        own += _if_unlabeled(class_corrections(one, config.scoring.confidence, clusters, weights)[0])
         found += prefix_judge(name, own)
     fitted = fitted_classes(panel, verdicts) if panel is not None and panel.vote == DAWID_SKENE else None
-    return ScoredRun(class_verdict_objects(cases, verdicts), found, (), details, clusters, fitted=fitted)
+    return ScoredRun(class_verdict_objects(cases, verdicts, each), found, (), details, clusters, fitted=fitted)
 
 
 def _if_unlabeled(found: Sequence[Statistic]) -> Sequence[Statistic]:

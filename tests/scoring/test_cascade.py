@@ -15,7 +15,7 @@ from scipy import stats
 
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring import Scores, escalated, score_run, verdicts_by_judge, verdicts_of
+from evalkit.scoring import Scores, escalated, score_run, verdicts_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.cascade import (
     ABSTAINED,
@@ -178,7 +178,7 @@ def test_each_case_is_decided_by_the_first_judge_that_is_sure_enough():
         assert (verdict.winner, verdict.reason) == expected, i
     assert verdicts[0].judge == "cascade"
     assert verdicts[6].votes == {"small": "TIE", "large": "A"}
-    assert set(verdicts_by_judge(made, cases, judgments)) == {"small", "large"}
+    assert set(verdicts.each) == {"small", "large"}
     assert escalated(made, cases, judgments) == {(f"c{i}", (0, 1)) for i in range(3, 360, 12)}
 
 

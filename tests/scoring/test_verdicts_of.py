@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ def test_they_are_those_of_a_run(
     whole = [*score_run(run.config, run.cases, run.judgments).verdicts]
     assert whole
     assert [*verdicts_of(run.config, run.cases, run.judgments)] == whole
-    by_judge = verdicts_by_judge(run.config, run.cases, run.judgments)
+    by_judge = verdicts_by_judge(run)
+    again = verdicts_by_judge(replace(run, verdicts=whole))
+    assert {name: [*own] for name, own in by_judge.items()} == {name: [*own] for name, own in again.items()}
     assert set(by_judge) <= {one.judge for one in run.judgments}
     assert {len(verdicts) for verdicts in by_judge.values()} <= {len(whole)}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,7 +15,11 @@ from evalkit.scoring.stats.arrays import Codes, Floats, Ints, round_metric
 from evalkit.scoring.verdicts.pairs import by_criterion
 from evalkit.types import Case, ItemVerdict, Orders, Verdict
 
-Read: TypeAlias = Callable[[int], Any]
+T = TypeVar("T")
+Read: TypeAlias = Callable[[Ints], list[Any]]
+"""Returns a field of the units with these indices."""
+_BLOCK: Final = 1024
+"""So many verdicts are read from the columns at once: element by element, NumPy takes most of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,47 +29,64 @@ class _Table:
     Attributes:
         case: (units,) the index of each unit's case.
         unit: for each response of a unit, (units,) its index in the case.
-        fields: the fields of `Verdict` that such units have, each read from the index of a unit.
+        fields: the fields of `Verdict` that such units have.
     """
 
     case: Ints
     unit: tuple[Ints, ...]
     fields: Mapping[str, Read]
 
+    def values(self, name: str, units: Ints, ids: Sequence[str]) -> list[Any]:
+        """Return a field of some units, `None` where they do not have it."""
+        if name == "case_id":
+            return [ids[case] for case in self.case[units].tolist()]
+        if name == "unit":
+            return [*zip(*(index[units].tolist() for index in self.unit), strict=True)]
+        read = self.fields.get(name)
+        return [None] * len(units) if read is None else read(units)
+
+    def verdicts(self, units: Ints, ids: Sequence[str], judge: str) -> list[Verdict]:
+        """Return the verdicts on some units."""
+        names = ("case_id", "unit", "winner", "score", *(self.fields.keys() - {"winner", "score"}))
+        rows = zip(*(self.values(name, units, ids) for name in names), strict=True)
+        return [Verdict(judge=judge, **dict(zip(names, row, strict=True))) for row in rows]
+
 
 class Verdicts(LazySequence[Verdict]):
-    """One Verdict for each unit, case by case: first each response's, then each pair's."""
+    """One Verdict for each unit, case by case: first each response's, then each pair's; `each` has those of judges."""
 
-    def __init__(self, cases: Sequence[Case], judge: str, tables: Sequence[_Table]) -> None:
+    def __init__(
+        self, cases: Sequence[Case], judge: str, tables: Sequence[_Table], each: Mapping[str, Verdicts] | None = None
+    ) -> None:
+        self.each: Mapping[str, Verdicts] = each or {}
         self._ids, self._judge, self._tables = [case.id for case in cases], judge, tables
-        self._order: Sequence[int] = range(len(tables[0].case))
-        if len(tables) > 1:
-            order = np.argsort(np.concatenate([table.case for table in tables]), kind="stable")
-            self._order = array("q", order.astype(np.int64).tobytes())
+        self._order = np.argsort(np.concatenate([table.case for table in tables]), kind="stable")
 
     def __len__(self) -> int:
         return len(self._order)
 
+    def __iter__(self) -> Iterator[Verdict]:
+        for start in range(0, len(self), _BLOCK):
+            yield from self._read(slice(start, start + _BLOCK), self._verdicts)
+
     def values(self, name: str) -> list[Any]:
         """Return a field of each verdict, `None` where its units do not have it, without making the verdicts."""
-        found: list[Any] = []
-        for table in self._tables:
-            if name == "case_id":
-                found += [self._ids[case] for case in table.case]
-            elif name == "unit":
-                found += zip(*(index.tolist() for index in table.unit), strict=True)
-            else:
-                found += map(table.fields.get(name, lambda _: None), range(len(table.case)))
-        return [found[place] for place in self._order]
+        return self._read(slice(None), lambda table, units: table.values(name, units, self._ids))
 
     def _make(self, index: int) -> Verdict:
-        place, table = self._order[index], self._tables[0]
-        if place >= len(table.case):
-            place, table = place - len(table.case), self._tables[1]
-        values = {name: read(place) for name, read in table.fields.items()}
-        unit = tuple([int(index[place]) for index in table.unit])
-        winner, score = values.pop("winner", None), values.pop("score", None)
-        return Verdict(self._ids[table.case[place]], unit, winner, score, judge=self._judge, **values)
+        return self._read(slice(index, index + 1), self._verdicts)[0]
+
+    def _verdicts(self, table: _Table, units: Ints) -> list[Verdict]:
+        return table.verdicts(units, self._ids, self._judge)
+
+    def _read(self, part: slice, read: Callable[[_Table, Ints], list[T]]) -> list[T]:
+        """Return what is read of the units in a part of the order."""
+        places, (first, *others) = self._order[part], self._tables
+        if not others:
+            return read(first, places)
+        is_first = places < len(first.case)
+        found = iter(read(first, places[is_first])), iter(read(others[0], places[~is_first] - len(first.case)))
+        return [next(found[not own]) for own in is_first.tolist()]
 
 
 def field_values(verdicts: Sequence[Verdict], *names: str) -> Iterator[tuple[Any, ...]]:
@@ -91,7 +111,7 @@ def verdict_objects(
         cases: the cases.
         verdicts: their verdicts.
         each: the verdicts of each judge of a panel, by the judge's name.
-        how: how samples of values by criterion are combined; for panels and rankings they are averaged.
+        how: how a judge's samples of values by criterion are combined; for panels and rankings they are averaged.
         items: the checklist items of each response.
     """
     pairs, passes, scored = verdicts.pairs, verdicts.passes, verdicts.scores
@@ -108,9 +128,9 @@ def verdict_objects(
         alone = passes.both & verdicts.present & (passes.read.sum(axis=1) == 1)
         third = np.full(len(pairs), NONE) if passes.third is None else passes.third
         fields |= {
-            "criteria": _criteria(verdicts.judgments, place, len(pairs), how),
+            "criteria": _criteria(verdicts.judgments, place, len(pairs), "mean" if each else how),
             "orders": _orders(passes.winner, third),
-            "incomplete": lambda place: bool(alone[place]),
+            "incomplete": lambda units: alone[units].tolist(),
         }
     tables = [_Table(pairs.case, (pairs.i, pairs.j), fields)]
     if scored is not None:
@@ -121,17 +141,20 @@ def verdict_objects(
             "reason": _reason(np.where(np.isnan(scored.score), MISSING, JUDGED)),
             "confidence": _number(scored.confidence),
             "label": _number(scored.grade),
-            "criteria": _criteria(judgments, place, len(scored.case), "mean" if verdicts.ranks else how),
+            "criteria": _criteria(judgments, place, len(scored.case), "mean" if each or verdicts.ranks else how),
             **_votes({n: _number(one.scores.score) for n, one in each.items() if one.scores is not None}),
         }
         if items:
-            fields["items"] = items.__getitem__
+            fields["items"] = lambda units: [items[unit] for unit in units.tolist()]
         tables.insert(0, _Table(scored.case, (scored.index,), fields))
-    return Verdicts(cases, verdicts.judge, tables)
+    own = {name: verdict_objects(cases, one, {}, how) for name, one in each.items()}
+    return Verdicts(cases, verdicts.judge, tables, own)
 
 
-def class_verdict_objects(cases: Sequence[Case], columns: ClassColumns) -> Verdicts:
-    """Return a Verdict for each response, in order."""
+def class_verdict_objects(
+    cases: Sequence[Case], columns: ClassColumns, each: Mapping[str, ClassColumns] | None = None
+) -> Verdicts:
+    """Return a Verdict for each response, in order, and those of each judge of a panel."""
     given, chances, classes = columns.verdicts, columns.probabilities, dict(enumerate(columns.names))
     rows = (columns.split, columns.abstained, columns.missing)
     stated = np.full(len(columns), np.nan)
@@ -145,11 +168,12 @@ def class_verdict_objects(cases: Sequence[Case], columns: ClassColumns) -> Verdi
         **_votes({judge: _name(cast, answers) for judge, cast in columns.votes.items()}),
         "class_name": _name(given, classes),
     }
-    return Verdicts(cases, columns.judge, [_Table(columns.case, (columns.index,), fields)])
+    own = {name: class_verdict_objects(cases, one) for name, one in (each or {}).items()}
+    return Verdicts(cases, columns.judge, [_Table(columns.case, (columns.index,), fields)], own)
 
 
 def _name(codes: Codes | Ints, names: Mapping[int, Any]) -> Read:
-    return lambda place: names.get(int(codes[place]))
+    return lambda units: [names.get(code) for code in codes[units].tolist()]
 
 
 def _winner(codes: Codes) -> Read:
@@ -157,16 +181,22 @@ def _winner(codes: Codes) -> Read:
 
 
 def _reason(codes: Codes | Ints) -> Read:
-    return lambda place: REASONS[codes[place]]
+    return lambda units: [REASONS[code] for code in codes[units].tolist()]
 
 
 def _number(values: Floats) -> Read:
-    return lambda place: round_metric(values[place])
+    return lambda units: [round_metric(value) for value in values[units].tolist()]
 
 
 def _votes(reads: Mapping[str, Read]) -> dict[str, Read]:
     """Return the field of the votes of each judge of a panel, if there are any."""
-    return {"votes": lambda place: {judge: read(place) for judge, read in reads.items()}} if reads else {}
+    return {"votes": lambda units: _by_name(reads, units)} if reads else {}
+
+
+def _by_name(reads: Mapping[str, Read], units: Ints) -> list[dict[str, Any]]:
+    """Return a dict of several values for each unit."""
+    columns = zip(*(read(units) for read in reads.values()), strict=True)
+    return [dict(zip(reads, row, strict=True)) for row in columns] if reads else [{} for _ in units]
 
 
 def _criteria(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> Read:
@@ -178,14 +208,20 @@ def _criteria(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> R
         size: the number of units.
         how: how samples are combined.
     """
-    named = [*zip(judgments.names, by_criterion(judgments, place, size, how), strict=True)]
-    return lambda place: {n: value for n, values in named if (value := round_metric(values[place])) is not None}
+    values = by_criterion(judgments, place, size, how)
+    reads = {name: _number(column) for name, column in zip(judgments.names, values, strict=True)}
+    return lambda units: [
+        {name: value for name, value in row.items() if value is not None} for row in _by_name(reads, units)
+    ]
 
 
 def _orders(passes: Codes, third: Codes) -> Read:
-    def read(place: int) -> Orders:
-        first, second = (NAMES.get(code) for code in passes[place].tolist())
-        consistent = None if first is None or second is None else first == second
-        return Orders(first, second, consistent, NAMES.get(int(third[place])))
+    def read(units: Ints) -> list[Orders]:
+        found = []
+        for codes, last in zip(passes[units].tolist(), third[units].tolist(), strict=True):
+            first, second = map(NAMES.get, codes)
+            consistent = None if first is None or second is None else first == second
+            found.append(Orders(first, second, consistent, NAMES.get(last)))
+        return found
 
     return read
