@@ -220,6 +220,8 @@ BUDGET = 2_400_000
 """Bytes of JSON for the cases of a page, so that the whole page stays under 3 MB."""
 SHORT, LONG = 200, 20_000
 """The most characters of a text in shortened cases, and in other cases."""
+_LEAST, _OF_JUDGMENT = 20, 300
+"""The fewest bytes of a response, and a third of those of a case, beside texts; and about the bytes of a judgment."""
 CLASSES = ("cycle", "missing", "mismatch", "disagreement", "flip", "tie")
 """The filters in the order in which their cases take turns for full texts; a case belongs to the first that matches."""
 
@@ -328,11 +330,14 @@ class PageBudget:
         found, place = flags(verdicts, judgments), self._counts["all"]
         self._counts.update(["all", *found])
         rank, texts = (not found, 0, place), (case.prompt, *(one.text for one in case.responses))
-        if self._short.takes(rank, sum(min(len(text), SHORT) for text in texts)):  # otherwise it need not be encoded
+        least = _LEAST * (2 + len(texts)) + sum([min(len(text), SHORT) for text in texts])
+        if self._short.takes(rank, least):  # otherwise it need not be encoded
             short = _encode(_cut(case_row(case, verdicts), SHORT) | {"flags": found, "short": True})
             self._short.offer(rank, _size(short) + 1, (place, short))
-        candidate = _Candidate(place, case, verdicts, judgments, found)
-        self._whole.offer(self._rank(found, place), _estimate(case, judgments), candidate)
+        turn = self._rank(found, place)
+        if self._whole.takes(turn, _OF_JUDGMENT * (1 + len(judgments))):
+            candidate = _Candidate(place, case, verdicts, judgments, found)
+            self._whole.offer(turn, _estimate(case, judgments), candidate)
 
     def _rank(self, found: Sequence[str], place: int) -> Rank:
         kind = next((k for k, name in enumerate(CLASSES) if name in found), None)
@@ -427,7 +432,9 @@ def _estimate(case: Case, judgments: Sequence[Judgment]) -> int:
     texts = [case.prompt, case.context or "", case.reference or "", *(one.text for one in case.responses)]
     completions = [one.completion for one in judgments if one.completion is not None]
     texts += [text or "" for one in completions for text in (one.text, one.reasoning)]
-    return 300 * (1 + len(judgments)) + sum(min(len(text), LONG) * (1 if text.isascii() else 2) for text in texts)
+    return _OF_JUDGMENT * (1 + len(judgments)) + sum(
+        min(len(text), LONG) * (1 if text.isascii() else 2) for text in texts
+    )
 
 
 def _size(text: str) -> int:
