@@ -248,7 +248,14 @@ def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> dict[str, Any]:
     return cells | ({"text": reasons} if reasons else {}) | ({} if scores else {"error": error})
 
 
-def record_of(cells: Cells, place: str, unit: Unit, options: Options = Options(), question: str = "") -> Record:  # noqa: B008 - it is frozen
+def record_of(
+    cells: Cells,
+    place: str,
+    unit: Unit,
+    options: Options = Options(),  # noqa: B008 - it is frozen
+    question: str = "",
+    said: Sequence[RecordedJudgment] = (),
+) -> Record:
     """Return the record of a row of cells.
 
     Args:
@@ -259,6 +266,7 @@ def record_of(cells: Cells, place: str, unit: Unit, options: Options = Options()
         unit: What is judged.
         options: The spellings of winners and classes, and the judge of a row that names none.
         question: The name of its question; by default `id`.
+        said: The judgments; by default the one in the cells.
 
     Raises:
         DatasetError: If a cell is not a winner, an order, a grade or a number in its range.
@@ -276,15 +284,17 @@ def record_of(cells: Cells, place: str, unit: Unit, options: Options = Options()
     people = {name: label(cell) for name, cell in below("label", cells).items()}
     labels: dict[str, Any] = {_LABELS[unit]: {name: given for name, given in people.items() if given is not None}}
     metadata = cells.get("metadata")
+    first, *others = said or [judgment_of(cells, unit, place, options)]
     return Record(
         question or str(cells["id"]),
         text(cells.get("prompt")),
         answers[::-1] if swapped else answers,
-        judgment_of(cells, unit, place, options),
+        first,
         better=label(cells.get("label")) if unit == "pair" else None,
         context=text(cells.get("context")) or None,
         reference=text(cells.get("reference")) or None,
         metadata=metadata if isinstance(metadata, Mapping) else below("metadata", cells),
+        others=tuple(others),
         **labels,
     )
 

@@ -64,8 +64,9 @@ class RecordedJudgment:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One judgment of one response, or of two in the order `shown`, with their question.
+    """The judgment of one response, or of two in the order `shown`, with their question.
 
+    `others` are the judgments of other judges on the same responses, shown in the same order.
     `better` is the human choice: the key of a response, or TIE. `labels` are choices by annotator, and `grades` and
     `classes` are those of the single response by annotator. `checklist` are the question's items.
     """
@@ -82,6 +83,7 @@ class Record:
     grades: Mapping[str, float] = field(default_factory=dict)
     checklist: tuple[ChecklistItem, ...] = ()
     classes: Mapping[str, str] = field(default_factory=dict)
+    others: tuple[RecordedJudgment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

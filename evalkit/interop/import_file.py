@@ -333,9 +333,8 @@ class _Question:
     answers: dict[str, Answer] = field(default_factory=dict)
 
     def add(self, record: Record) -> None:
-        same = bool(self.records) and self.records[-1].shown is record.shown
         self.records.append(record)
-        for answer in () if same else record.shown:
+        for answer in record.shown:
             before = self.answers.setdefault(answer.key, answer)
             if before == answer:
                 continue
@@ -379,11 +378,7 @@ def _with_unique_keys(records: Iterable[Record], tally: Counter[str]) -> Iterato
     A response without a text is the first response with its key.
     """
     texts: dict[tuple[str, str], dict[str, str]] = {}
-    last: tuple[str, tuple[Answer, ...]] = "", ()
     for record in records:
-        if record.shown is last[1] and record.question == last[0]:  # by another judge
-            yield record
-            continue
         keys: dict[str, str] = {}
         answers: list[Answer] = []
         for answer in record.shown:
@@ -398,7 +393,6 @@ def _with_unique_keys(records: Iterable[Record], tally: Counter[str]) -> Iterato
             keys.setdefault(answer.key, key)
             answers.append(answer if key == answer.key else replace(answer, key=key))
         if all(map(is_, answers, record.shown)):
-            last = record.question, record.shown
             yield record
             continue
         better = None if record.better is None else keys.get(record.better, record.better)
@@ -442,9 +436,7 @@ def _by_name(answer: Answer) -> tuple[str, str]:
 
 
 def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> Case:
-    # Records of several judges share what a row says of its case.
-    records = [*{(id(one.shown), id(one.metadata), id(one.labels)): one for one in question.records}.values()]
-    keys = [answer.key for answer in order]
+    records, keys = question.records, [answer.key for answer in order]
     gold = ((LABEL, record.better, record.shown) for record in records if record.better is not None)
     said = ((person, choice, record.shown) for record in records for person, choice in record.labels.items())
     own = _choices(gold, keys, DISPUTED, tally).get(LABEL, {})
@@ -455,10 +447,10 @@ def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> 
         people[LABEL] = chosen(own)
     return Case(
         id=question.name,
-        prompt=_first("prompt", (record.prompt for record in records), tally) or "",
+        prompt=_first("prompt", records, tally) or "",
         responses=tuple(Response(answer.text, answer.model, answer.grade, answer.class_name) for answer in order),
-        context=_first("context", (record.context for record in records), tally),
-        reference=_first("reference", (record.reference for record in records), tally),
+        context=_first("context", records, tally),
+        reference=_first("reference", records, tally),
         label=own.get(FIRST),
         metadata=_metadata(records, tally) | _messages(order),
         labels=people | _annotations(records, keys, tally),
@@ -501,7 +493,7 @@ def _annotations(records: Sequence[Record], keys: Sequence[str], tally: Counter[
         labels: dict[str, set[Any]] = {}
         people: dict[str, dict[str, Any]] = {}
         for record in records:
-            for answer in record.shown:
+            for answer in record.shown if len(records) > 1 else ():
                 labels.setdefault(answer.key, set()).add(getattr(answer, own))
             for person, label in getattr(record, name).items():
                 if people.setdefault(person, {}).setdefault(record.shown[0].key, label) != label:
@@ -512,17 +504,17 @@ def _annotations(records: Sequence[Record], keys: Sequence[str], tally: Counter[
     return annotations
 
 
-def _first(what: str, values: Iterable[str | None], tally: Counter[str]) -> str | None:
-    known = dict.fromkeys(value for value in values if value)
+def _first(what: str, records: Sequence[Record], tally: Counter[str]) -> str | None:
+    known = dict.fromkeys(value for record in records if (value := getattr(record, what)))
     if len(known) > 1:
         tally[DIFFERENT.format(what)] += 1
     return next(iter(known), None)
 
 
-def _metadata(records: Iterable[Record], tally: Counter[str]) -> dict[str, Any]:
-    known: dict[str, Any] = {}
+def _metadata(records: Sequence[Record], tally: Counter[str]) -> dict[str, Any]:
+    known = {**records[0].metadata}
     differing: set[str] = set()
-    for record in records:
+    for record in records[1:]:
         for key, value in record.metadata.items():
             if known.setdefault(key, value) != value:
                 differing.add(key)
@@ -534,33 +526,33 @@ def _judgments(question: _Question, keys: Sequence[str], source: str, tally: Cou
     taken: dict[tuple[Any, ...], set[int]] = {}
     found = []
     for record in question.records:
-        said, shown = record.said, tuple(keys.index(answer.key) for answer in record.shown)
-        samples = taken.setdefault((shown, said.judge), set())
-        sample = said.sample
-        if sample is None or sample in samples:
-            sample = next(number for number in count(len(samples)) if number not in samples)
-        if samples and said.sample != sample:
-            tally[REPEATED if said.sample is None else RENUMBERED] += 1
-        samples.add(sample)
-        found.append(_judgment(question.name, said, shown, sample, source))
+        shown = tuple([keys.index(answer.key) for answer in record.shown])
+        for said in (record.said, *record.others):
+            samples = taken.setdefault((shown, said.judge), set())
+            sample = said.sample
+            if sample is None or sample in samples:
+                sample = next(number for number in count(len(samples)) if number not in samples)
+            if samples and said.sample != sample:
+                tally[REPEATED if said.sample is None else RENUMBERED] += 1
+            samples.add(sample)
+            found.append(_judgment(question.name, said, shown, sample, source))
     return found
 
 
 def _judgment(case: str, said: RecordedJudgment, shown: Unit, sample: int, source: str) -> Judgment:
-    value = said.value
-    if value is not None and shown != tuple(sorted(shown)):
+    value, unit, read = said.value, tuple(sorted(shown)), said.read
+    if value is not None and shown != unit:
         value = -value + 0.0
-    read = said.read
     return Judgment(
         case,
-        tuple(sorted(shown)),
+        unit,
         shown,
         sample,
         said.judge,
         "ok" if read else said.status,
         value,
         said.confidence if read else None,
-        {**said.scores},
+        said.scores,
         said.answer if read else None,
         f"import {source}" if read else None,
         None if read else said.error or "the file has no verdict",

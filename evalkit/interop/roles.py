@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
 from evalkit.benchmarks.judgment_files import number, text
 from evalkit.benchmarks.layouts import Unit, judgment_of, record_of
-from evalkit.benchmarks.records import NONE, NOTHING, ParsedFile, Record
+from evalkit.benchmarks.records import NONE, NOTHING, ParsedFile, Record, RecordedJudgment
 from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
@@ -106,6 +106,8 @@ _STRENGTH: Final[Mapping[Rater, tuple[tuple[int, tuple[str, ...]], ...]]] = {
     ),
 }
 _SUFFIX: Final = {"a": "a", "1": "a", "left": "a", "甲": "a", "b": "b", "2": "b", "right": "b", "乙": "b"}
+_OF_JUDGMENTS: Final = frozenset({"text", "order", "sample", "model_a", "model_b"})
+"""Roles of columns that say more of a row's judgments than its verdicts do."""
 _MOST_CLASSES: Final = 12
 _LONGEST_WORD: Final = 40
 _SAMPLED: Final = 1000
@@ -299,7 +301,11 @@ def _fixed_roles(columns: _Columns, choices: Choices) -> list[Role]:
 def _has_words(columns: _Columns, name: str) -> bool:
     """Return whether most cells of a column are a number or a verdict word and nothing else."""
     values, known = columns.values(name), _POLARITY | _WINNERS
-    words = sum(count for value, count in values.items() if number(value) is not None or value.casefold() in known)
+    words = sum(
+        count
+        for value, count in values.items()
+        if len(value) <= _LONGEST_WORD and (value.casefold() in known or number(value) is not None)
+    )
     return words >= 0.8 * values.total()
 
 
@@ -542,7 +548,7 @@ def _records(
     labels: Sequence[str],
     unit: Unit,
 ) -> Iterator[Record]:
-    """Yield a record for each judge's verdict."""
+    """Yield a record for each row, with the verdict of each judge that it has."""
     plain = {one.role: one.column for one in roles if one.role not in ("judge", "label", "metadata", "rater", "value")}
     if unit == "pair":
         plain = {role: column for role, column in plain.items() if role not in ("response", "model")}
@@ -552,6 +558,7 @@ def _records(
     metadata = [one.column for one in roles if one.role == "metadata"]
     verdict = {"pair": "winner", "class": "class", "response": "score"}[unit]
     prompts: dict[str, str] = {}
+    read = _judgment_reader(unit)
     for index, (place, row) in enumerate(rows):
         cells: dict[str, Any] = {
             role: row.get(column) for role, column in plain.items() if not _is_empty(row.get(column))
@@ -566,14 +573,26 @@ def _records(
         cells["metadata"] = {name: row[name] for name in metadata if not _is_empty(row.get(name))}
         for name in labels:
             cells["label" if len(labels) == 1 else f"label.{name}"] = verdicts[name][index]
-        record: Record | None = None
+        given = []
         for name in judges:
-            if name not in row:
-                continue
-            cells["judge"] = "judge" if name in ("winner", "score", "class") else name
-            cells[verdict] = verdicts[name][index]
-            if record is None:
-                record = record_of(cells, place, unit)
-            else:
-                record = replace(record, said=judgment_of(cells, unit, place))
-            yield record
+            if name in row:
+                cells["judge"] = "judge" if name in ("winner", "score", "class") else name
+                cells[verdict] = verdicts[name][index]
+                given.append(read(cells, place))
+        if given:
+            yield record_of(cells, place, unit, said=given)
+
+
+def _judgment_reader(unit: Unit) -> Callable[[Mapping[str, Any], str], RecordedJudgment]:
+    """Return the reading of a judge's verdict; equal ones of rows that say nothing else of it are one object."""
+    known: dict[tuple[Any, ...], RecordedJudgment] = {}
+
+    def read(cells: Mapping[str, Any], place: str) -> RecordedJudgment:
+        if not _OF_JUDGMENTS.isdisjoint(cells):
+            return judgment_of(cells, unit, place)
+        verdict = tuple([cells.get(name) for name in ("judge", "winner", "class", "score")])
+        if verdict not in known:
+            known[verdict] = judgment_of(cells, unit, place)
+        return known[verdict]
+
+    return read

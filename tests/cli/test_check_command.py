@@ -130,8 +130,9 @@ def test_roles_of_small_tables_need_no_option(name: str) -> None:
     table = _table(rows)
     assert (_raters(table, "judge"), _raters(table, "label")) == (judges, labels)
     assert OTHER_ROLES.get(name, {}).items() <= {one.role: one.column for one in table.roles}.items()
-    assert len(table.parsed.records) == ROWS * len(judges)
-    assert all(record.said.read for record in table.parsed.records)
+    given = [said for record in table.parsed.records for said in (record.said, *record.others)]
+    assert len(given) == ROWS * len(judges)
+    assert all(said.read for said in given)
 
 
 UNCLEAR: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
