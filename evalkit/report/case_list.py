@@ -221,7 +221,7 @@ BUDGET = 2_400_000
 SHORT, LONG = 200, 20_000
 """The most characters of a text in shortened cases, and in other cases."""
 _LEAST, _OF_JUDGMENT = 20, 300
-"""The fewest bytes of a response, and a third of those of a case, beside texts; and about the bytes of a judgment."""
+"""The fewest bytes of a response, and a third of those of a case, without texts; and about the bytes of a judgment."""
 CLASSES = ("cycle", "missing", "mismatch", "disagreement", "flip", "tie")
 """The filters in the order in which their cases take turns for full texts; a case belongs to the first that matches."""
 
