@@ -33,7 +33,7 @@ from evalkit.report.diagnostics import (
     simulated,
     slice_findings,
 )
-from evalkit.report.panel_findings import panel_findings
+from evalkit.report.panel_findings import panel_findings, subset_findings
 from evalkit.report.turn_findings import turn_findings
 from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
@@ -102,7 +102,9 @@ def findings(
     first = ["tie_rate"] if many else []
     first += ["missing/"] if lost >= MANY_MISSING else []
     found.sort(key=lambda one: not one.metric.startswith(tuple(first)) if first else False)
-    return [*found, *ranking_findings(metrics, (details or {}).get("ranking") or {}), *corrections(metrics)]
+    tables = details or {}
+    found += subset_findings(metrics, tables.get("panel") or {})
+    return [*found, *ranking_findings(metrics, tables.get("ranking") or {}), *corrections(metrics)]
 
 
 def corrections(metrics: Metrics) -> list[Finding]:

@@ -22,6 +22,7 @@ from evalkit.types import Metric
 _NONE: Final[Mapping[str, Any]] = {
     "findings": (),
     "judges": (),
+    "subsets": (),
     "headline": {},
     "metrics": {},
     "rows": (),

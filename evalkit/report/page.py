@@ -69,7 +69,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {"number": exact, "brief": brief}
+    environment.filters |= {"number": exact, "brief": brief, "dollars": dollars}
     environment.globals["span"] = span
     return environment
 
@@ -159,6 +159,7 @@ def table_values(result: RunResult, details: Mapping[str, Any] | None = None) ->
         "findings": findings_of(result, details),
         "notes": [note_words(note) for note in (*_gate(result), *(result.manifest.get("notes") or []))],
         "judges": list(_judges(result)),
+        "subsets": ((details or {}).get("panel") or {}).get("subsets", ()),
         "judge_columns": [(name, metric_words(name)) for name in _judge_columns(result.metrics)],
         **metric_table(result.metrics.values(), level_of(result.config)),
     }

@@ -59,6 +59,7 @@ DERIVED: Final = (
     "corrected.json",
     "cascade.json",
     "slices.json",
+    "panel.json",
     "variance.json",
     "annotators.json",
     "gate.json",

@@ -50,6 +50,8 @@ LABELED: Final = frozenset(
         "panel/effective_votes",
         "turns/agreement_early",
         "turns/agreement_late",
+        "panel/subset_accuracy",
+        "panel/subset_lead",
     }
 )
 """Other metrics that do."""

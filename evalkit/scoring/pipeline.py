@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, TypeVar
@@ -38,11 +38,12 @@ from evalkit.scoring.metrics.rates import (
 )
 from evalkit.scoring.metrics.refits import FittedVote, fitted_classes, fitted_pairs, widened
 from evalkit.scoring.metrics.repeats import class_sample_statistics
+from evalkit.scoring.metrics.subsets import subset_results
 from evalkit.scoring.metrics.turns import turn_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.slices import slice_results
-from evalkit.scoring.stats.arrays import Floats
-from evalkit.scoring.stats.bootstrap import Statistic, measure
+from evalkit.scoring.stats.arrays import Bools, Floats
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.cascade import (
     WAITING,
@@ -55,7 +56,7 @@ from evalkit.scoring.verdicts.cascade import (
     pair_vote,
 )
 from evalkit.scoring.verdicts.checklists import ItemColumns, read_items, scored_judgments
-from evalkit.scoring.verdicts.classes import class_verdicts, labeled_responses, vote_samples
+from evalkit.scoring.verdicts.classes import class_verdicts, labeled_responses, vote_panel, vote_samples
 from evalkit.scoring.verdicts.objects import Verdicts, class_verdict_objects, verdict_objects
 from evalkit.scoring.verdicts.pairs import aggregate_notes, resolve_pairs, settled, use_expectations
 from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel, check_names, metric_part, vote, winners_at
@@ -276,7 +277,8 @@ def _score_units(
     resolved = _resolve_units(config, cases, read_judgments(cases, given, [*config.weights()]), items, cascade)
     config, judgments, verdicts = resolved.config, resolved.judgments, resolved.verdicts
     judges, weights = list(resolved.each.values()), given_weights(cases) if resolved.each else None
-    more, details = extra_results(config, cases, verdicts, judgments, clusters)
+    more, tables = extra_results(config, cases, verdicts, judgments, clusters)
+    details = dict(tables)
     found = [
         *statistics(config, cases, verdicts, judgments),
         *(panel_statistics(Scale.of(config.rubric), verdicts, judges) if judges and cascade is None else ()),
@@ -291,8 +293,16 @@ def _score_units(
         fixed = mean_corrections(config, one, clusters, weights)[0]
         found += prefix_judge(name, [*statistics(config, cases, one, resolved.by_judge[name]), *_if_unlabeled(fixed)])
     panel, fitted = resolved.panel, None
-    if panel is not None and panel.vote == DAWID_SKENE and config.tie.allow:
+    if panel is not None and panel.vote == DAWID_SKENE and config.tie.allow and cascade is None:
         fitted = fitted_pairs(panel, verdicts, judges)
+    if panel is not None and cascade is None:
+
+        def is_right(some: Panel, chosen: Sequence[int]) -> Bools:
+            voted = vote(some, config, cases, judgments, [judges[judge] for judge in chosen])
+            return np.asarray(voted.winner == verdicts.pairs.label)
+
+        used = np.all([one.present for one in judges], axis=0) & verdicts.labeled
+        found += _subsets(config, cases, clusters, panel, judgments, is_right, used, verdicts.tally, details)
     return ScoredRun(resolved.objects, found, _frontier(resolved), details, clusters, resolved.notes, fitted)
 
 
@@ -347,7 +357,8 @@ def _score_classes(
     panel = _panel(config, judgments)
     verdicts, each = class_verdicts(config, cases, judgments, panel, cascade)
     weights = given_weights(cases)
-    more, details = class_extras(config, verdicts, clusters, weights)
+    more, tables = class_extras(config, verdicts, clusters, weights)
+    details = dict(tables)
     votes = class_panel_statistics(verdicts, list(each.values())) if each and cascade is None else []
     repeated = config.mode.samples > 1
     if repeated and not each:
@@ -377,8 +388,38 @@ def _score_classes(
             own += [*class_sample_statistics(one, asked), split_class_rate(one)]
         own += _if_unlabeled(class_corrections(one, config.scoring.confidence, clusters, weights)[0])
         found += prefix_judge(name, own)
-    fitted = fitted_classes(panel, verdicts) if panel is not None and panel.vote == DAWID_SKENE else None
+    fitted = None
+    if panel is not None and cascade is None:
+        judges = list(each.values())
+        fitted = fitted_classes(panel, verdicts) if panel.vote == DAWID_SKENE else None
+
+        def is_right(some: Panel, chosen: Sequence[int]) -> Bools:
+            voted = vote_panel(verdicts, some, "", [judges[judge] for judge in chosen])
+            return np.asarray(voted.verdicts == verdicts.labels)
+
+        used = np.all([~one.missing for one in judges], axis=0) & verdicts.labeled
+        found += _subsets(config, cases, clusters, panel, judgments, is_right, used, verdicts.tally, details)
     return ScoredRun(class_verdict_objects(cases, verdicts, each), found, (), details, clusters, fitted=fitted)
+
+
+def _subsets(
+    config: RunConfig,
+    cases: Sequence[Case],
+    clusters: Clusters,
+    panel: Panel,
+    judgments: JudgmentColumns,
+    right: Callable[[Panel, Sequence[int]], Bools],
+    used: Bools,
+    tally: Tally,
+    details: dict[str, Any],
+) -> list[Statistic]:
+    """Return the metrics of the best subset of a panel's judges, and add its table to the details."""
+    costs = np.array([cost_statistics(judgments.select(name))[0].observed() for name in panel.names])
+    margin, weights = config.scoring.margin, given_weights(cases)
+    folds = clusters.folds(cases)
+    found, table = subset_results(panel, costs, right, used, tally, folds, margin=margin, weights=weights)
+    details |= {"panel": table} if table else {}
+    return found
 
 
 def _if_unlabeled(found: Sequence[Statistic]) -> Sequence[Statistic]:

@@ -1,0 +1,123 @@
+"""Which judges of a panel are worth their price: every subset's vote, and the choice of one without optimism.
+
+The best of many subsets on some labels is worse on others. So each fold of clusters is scored by the subset chosen on
+the other folds (cross-fitting; Stone 1974, J. R. Stat. Soc. B 36, 111-147), and the interval resamples these scores
+(Bayle et al. 2020, arXiv 2007.12671).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Final
+
+import numpy as np
+
+from evalkit.scoring.metrics.panels import NO_LABEL
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel
+
+MOST: Final = 8
+"""Subsets of more judges than this are not compared."""
+ACCURACY: Final = "panel/subset_accuracy"
+LEAD: Final = "panel/subset_lead"
+TOO_MANY: Final = f"more than {MOST} judges have too many subsets to compare"
+TOO_FEW: Final = "fewer than ten labeled units were read by every judge, or all are in one fold"
+FEW: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Subsets:
+    """Every subset of a panel's judges, the cheapest first.
+
+    Attributes:
+        judges: the indices of the judges of each subset.
+        costs: (subsets,) $ per case, NaN if unknown.
+        right: (subsets, units) whether the subset's vote is right.
+        weights: (units,) the weight of each unit's label.
+        margin: how much less accurate than the best one a cheaper subset may be.
+    """
+
+    judges: Sequence[tuple[int, ...]]
+    costs: Floats
+    right: Bools
+    weights: Floats
+    margin: float
+
+    def accuracy(self, units: Bools) -> Floats:
+        """Return the accuracy of each subset over some units."""
+        return np.asarray(np.average(self.right[:, units], axis=1, weights=self.weights[units]))
+
+    def best(self, units: Bools) -> int:
+        """Return the cheapest subset whose accuracy is within the margin of the highest."""
+        accuracy = self.accuracy(units)
+        return int(np.argmax(accuracy >= accuracy.max() - self.margin - 1e-12))
+
+
+def subset_results(
+    panel: Panel,
+    costs: Floats,
+    vote: Callable[[Panel, Sequence[int]], Bools],
+    used: Bools,
+    tally: Tally,
+    folds: Ints,
+    *,
+    margin: float,
+    weights: Floats | None,
+) -> tuple[list[Statistic], dict[str, Any]]:
+    """Return the cross-fitted accuracy of the best subset for the money, its lead over the panel, and the table.
+
+    Args:
+        panel: the panel.
+        costs: (judges,) $ per case of each judge, NaN if unknown.
+        vote: maps the panel of some judges, and their indices, to whether its vote is right (units,).
+        used: (units,) which units have a label and an answer of every judge.
+        tally: the case of each unit.
+        folds: (cases,) the fold of each case.
+        margin: how much less accurate than the best one a cheaper subset may be.
+        weights: (cases,) the weights of labeled cases; `None` without weights.
+    """
+    judges, fold = len(panel.names), folds[tally.case]
+    costs = costs if np.isfinite(costs).all() else np.full(judges, np.nan)
+    enough = judges <= MOST and used.sum() >= FEW and len(np.unique(fold[used])) > 1
+    why = TOO_MANY if judges > MOST else TOO_FEW if used.any() else NO_LABEL
+    chosen, whole, table = np.zeros(len(used)), np.zeros(len(used)), dict[str, Any]()
+    if enough and judges > 1:
+        every = [one for size in range(1, judges + 1) for one in combinations(range(judges), size)]
+        every.sort(key=lambda one: (np.nan_to_num(costs[list(one)].sum()), len(one)))
+        right = np.stack([vote(_some(panel, one), one) for one in every])
+        each = np.ones(len(used)) if weights is None else weights[tally.case]
+        subsets = Subsets(every, np.array([costs[list(one)].sum() for one in every]), right, each, margin)
+        for number in np.unique(fold[used]):
+            held = used & (fold == number)
+            chosen[held] = right[subsets.best(used & ~held), held]
+        whole = right[every.index(tuple(range(judges)))].astype(np.float64)
+        table = _table(panel, subsets, used)
+    among = used & bool(table)
+    statistics = [
+        tally.rate(ACCURACY, chosen > 0, among, why=why),
+        tally.mean(LEAD, chosen - whole, among, ends=(-1.0, 1.0), why=why),
+    ]
+    return statistics, table
+
+
+def _some(panel: Panel, judges: Sequence[int]) -> Panel:
+    vote = "majority" if panel.vote == DAWID_SKENE and len(judges) < 3 else panel.vote
+    names = tuple(panel.names[judge] for judge in judges)
+    return replace(panel, names=names, weights=panel.weights[list(judges)], vote=vote, quorum=1)
+
+
+def _table(panel: Panel, subsets: Subsets, used: Bools) -> dict[str, Any]:
+    best, accuracy = subsets.best(used), subsets.accuracy(used)
+    rows = [
+        {
+            "judges": [panel.names[judge] for judge in judges],
+            "accuracy": round_metric(accuracy[place]),
+            "cost_usd": round_metric(subsets.costs[place]),
+            "chosen": place == best,
+        }
+        for place, judges in enumerate(subsets.judges)
+    ]
+    return {"margin": subsets.margin, "labels": int(used.sum()), "subsets": rows}
