@@ -6,10 +6,12 @@ import heapq
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from evalkit.core.turns import Unit as Heading
+from evalkit.core.turns import cited_turns, parse, render, unit_of
 from evalkit.errors import EvalkitError
 from evalkit.protocols import Evaluator, FollowUpEvaluator
 from evalkit.scoring.metrics.transitivity import cycles_among
@@ -41,6 +43,7 @@ def case_row(case: Case, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     items = {item.id: item for item in case.checklist}
     return _filled(
         id=case.id,
+        unit=unit_of(case.prompt) or unit_of(case.responses[0].text) if case.responses else None,
         prompt=case.prompt,
         context=case.context,
         reference=case.reference,
@@ -81,7 +84,13 @@ def judgment_row(judgment: Judgment) -> dict[str, Any]:
         stored=judgment.stored or None,
         text=completion.text if completion else None,
         thinking=completion.reasoning if completion else None,
+        cited=_cited(completion.text) if completion else None,
     )
+
+
+def _cited(text: str) -> list[int] | None:
+    """Return the turns or steps that a text names as evidence, `None` if it names none."""
+    return sorted(set(cited_turns(text))) or None
 
 
 def flags(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> list[str]:
@@ -222,6 +231,8 @@ SHORT, LONG = 200, 20_000
 """The most characters of a text in shortened cases, and in other cases."""
 _LEAST, _OF_JUDGMENT = 20, 300
 """The fewest bytes of a response, and a third of those of a case, without texts; and about the bytes of a judgment."""
+PARTS, ROOM = 1_000, 60_000
+"""The most parts of a long conversation, and about the most characters of all of them."""
 CLASSES = ("cycle", "missing", "mismatch", "disagreement", "flip", "tie")
 """The filters in the order in which their cases take turns for full texts; a case belongs to the first that matches."""
 
@@ -448,7 +459,23 @@ def _encode(value: Any) -> str:
 
 
 def _cut_text(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[:length]}… (+{len(text) - length:,})"
+    if len(text) <= length:
+        return text
+    if length == LONG and (unit := unit_of(text)) is not None:
+        return _cut_conversation(text, unit)
+    return f"{text[:length]}… (+{len(text) - length:,})"
+
+
+def _cut_conversation(text: str, unit: Heading) -> str:
+    """Return a conversation with its longest parts shortened; of very many parts, the first and the last."""
+    parts, half, most = parse(text), PARTS // 2, ROOM
+    if len(parts) > PARTS:
+        omitted = sum(len(part.text) for part in parts[half:-half])
+        gap = replace(parts[half], kind="said", name="omitted", text=f"… (+{omitted:,})", judged=False)
+        parts = [*parts[:half], gap, *parts[-half:]]
+    while sum(min(len(part.text), most) for part in parts) > ROOM:
+        most = most * 3 // 4
+    return render((replace(part, text=_cut_text(part.text, most)) for part in parts), unit)
 
 
 def _cut(value: Any, length: int) -> Any:

@@ -103,14 +103,73 @@
     return box;
   };
 
+  // A conversation: its turns or steps are folded, but not those that are judged or that a judge names as evidence.
+  const HEADING = /^\[(?:turn|step) (\d+)(, judged)?: (call |result of |)([^[\]\n]+)\]$/gm;
+  const heading = (kind, name) => kind ? say(kind === "call " ? "call" : "result", name) : name;
+  const turnsOf = (text) => {
+    const found = [...text.matchAll(HEADING)], turns = [];
+    found.forEach((match, index) => {
+      const end = index + 1 < found.length ? found[index + 1].index : text.length, number = Number(match[1]);
+      if (!turns.length || turns[turns.length - 1].number !== number) turns.push({ number, judged: false, parts: [] });
+      const turn = turns[turns.length - 1];
+      turn.judged = turn.judged || match[2] !== undefined;
+      turn.parts.push([heading(match[3], match[4]), text.slice(match.index + match[0].length, end).trim()]);
+    });
+    return turns;
+  };
+  const folded = (name, title, marks, content, open) => {
+    const details = make("details", name), summary = make("summary");
+    summary.append(make("strong", "", title), ...marks.map((mark) => make("span", "marked", say(mark))));
+    const body = make("div");
+    const build = () => { if (details.open && !body.hasChildNodes()) body.append(...content()); };
+    details.append(summary, body);
+    details.addEventListener("toggle", build);
+    details.open = open;
+    if (open) build();
+    return details;
+  };
+  const turnBox = (turn, item, cited, judged) => {
+    const marks = [judged && "target", cited.has(turn.number) && "cited"].filter(Boolean);
+    const parts = () => turn.parts.map(([name, text]) => block(name, text));
+    const box = folded("turn" + (marks.length ? " told" : ""), say(item.unit, turn.number), marks, parts, marks.length > 0);
+    const glance = make("span", "ask", turn.parts.map(([name, text]) => name + ": " + text.slice(0, 80)).join(" · ").slice(0, 240));
+    box.firstChild.append(glance);
+    return box;
+  };
+  // Runs of more than NEAR turns without marks are folded as one.
+  const NEAR = 3;
+  const conversation = (key, text, item, cited, whole) => {
+    const turns = turnsOf(text), box = make("div", "turns"), first = text.search(HEADING);
+    if (!turns.length) return block(say(key), text);
+    if (first > 0) box.append(make("div", "text", text.slice(0, first).trim()));
+    const draw = (turn) => turnBox(turn, item, cited, turn.judged || whole && turns.length === 1);
+    const plain = (turn) => turn !== undefined && !turn.judged && !cited.has(turn.number);
+    for (let at = 0; at < turns.length;) {
+      let end = at;
+      while (plain(turns[end])) end += 1;
+      const rest = turns.slice(at, Math.max(at, end - NEAR)), range = [rest[0], rest[rest.length - 1]];
+      if (rest.length > NEAR)
+        box.append(folded("run", say(item.unit + "s", range[0].number, range[1].number), [], () => rest.map(draw), false));
+      else box.append(...rest.map(draw));
+      box.append(...turns.slice(at + rest.length, end).map(draw));
+      if (end < turns.length) box.append(draw(turns[end]));
+      at = end + 1;
+    }
+    const outer = make("div");
+    outer.append(make("h3", "", say(key)), box);
+    return outer;
+  };
+
   const fill = (box, item) => {
     box.replaceChildren();
+    const cited = new Set((item.judgments || []).flatMap((judgment) => judgment.cited || []));
     for (const key of ["prompt", "context", "reference", "cycles"])
-      if (item[key]) box.append(block(say(key), item[key]));
+      if (item[key]) box.append(item.unit ? conversation(key, item[key], item, cited) : block(say(key), item[key]));
     const won = new Set(item.verdicts.length === 1 ? [item.verdicts[0].winner] : []);
     const texts = make("div", "side");
     for (const response of item.responses)
-      texts.append(block(responseTitle(response), response.text, won.has(response.name) ? "won" : ""));
+      texts.append(item.unit ? conversation(responseTitle(response), response.text, item, cited, true)
+        : block(responseTitle(response), response.text, won.has(response.name) ? "won" : ""));
     box.append(texts, make("h3", "", say("verdict")));
     for (const verdict of item.verdicts) {
       box.append(make("p", "line", verdictLine(verdict)));
@@ -131,7 +190,8 @@
     const text = verdicts.map((v) => (item.verdicts.length > 1 ? v.unit + ": " : "") + outcome(v)).join(", ");
     const more = item.verdicts.length > 3 ? ", …" : "";
     const label = item.label === undefined ? "" : " · " + say("label") + ": " + labelled(item.label);
-    summary.append(make("span", "id", item.id), make("span", "ask", item.prompt.slice(0, 300)));
+    const ask = item.unit && item.responses.length === 1 ? item.responses[0].text : item.prompt;
+    summary.append(make("span", "id", item.id), make("span", "ask", ask.slice(0, 300)));
     summary.append(make("span", "outcome" + (item.flags.length ? " marks" : ""), text + more + label));
     details.append(summary, body);
     details.addEventListener("toggle", () => { if (details.open && !body.hasChildNodes()) fill(body, item); });
