@@ -119,7 +119,7 @@ def store_split(folder: Path, split: Split) -> None:
 
 
 def open_test(folder: Path, split: Split) -> Split:
-    """Record in a run folder that the labels of test are opened now, before anything reads them.
+    """Record in a run folder that the labels of test are opened now, before they are used.
 
     Raises:
         ConfigError: if it cannot be written.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import unified_diff
+from functools import cached_property
 from math import sqrt
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -12,10 +14,12 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import yaml
 
+from evalkit.alignment.examples import EXAMPLES as SHOWN
+from evalkit.alignment.examples import Asking, check_examples, example_sets, system_prompt
 from evalkit.alignment.search import Candidate, Side, agreement, candidates, obstacle
 from evalkit.api import rescore
 from evalkit.config import RunConfig
-from evalkit.config.align import AlignConfig, Knob
+from evalkit.config.align import EXAMPLES, AlignConfig, Knob
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.splits import Side as SideName
 from evalkit.core.splits import Split, is_labeled, without_labels
@@ -23,7 +27,7 @@ from evalkit.datasets.load import fingerprint
 from evalkit.decision import SCORES, USES, Decision, Kind, decide, kind_of, known
 from evalkit.errors import ConfigError
 from evalkit.holdout import open_test, read_held_out, read_split, split_cases, store_split
-from evalkit.results import RunResult
+from evalkit.results import RunResult, Spent
 from evalkit.runs import layout, write_files
 from evalkit.runs.manifest import escaped
 from evalkit.runs.read import read_record
@@ -34,7 +38,7 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import smallest_detectable, smallest_gain
 from evalkit.types import Metric
 
-Outcome: TypeAlias = Literal["reached", "none", "unproved", "worse", "improved"]
+Outcome: TypeAlias = Literal["reached", "none", "unpaid", "unproved", "worse", "improved"]
 AFTER, BEFORE = "after", "before"
 PRESETS: Final = Path("conf") / "method"
 _HEAD = "# @package _global_\n# From `evalkit align`: {}\n"
@@ -67,8 +71,8 @@ class Alignment:
     """The result of an alignment.
 
     Attributes:
-        outcome: `improved` on test labels; `unproved` or `worse` there; `none` is better on dev; or the goal is
-            `reached` on dev by the run's own settings.
+        outcome: `improved` on test labels; `unproved` or `worse` there; `unpaid` if the budget did not pay for test;
+            `none` is better on dev; or the goal is `reached` on dev by the run's own settings.
         metric: the metric of agreement.
         split: the split, with the openings so far.
         tried: the number of combinations of settings that were compared on dev.
@@ -78,6 +82,10 @@ class Alignment:
         optimism: by how much the gain on dev exceeds that on test.
         obstacles: settings to tune that cannot change anything in this run, and why.
         seconds: how long the search took.
+        calls: the calls that were made.
+        cost_usd: their cost.
+        prompt: the chosen prompt, the part that is the same for all cases; empty if it is the run's own.
+        diff: its difference from the run's own.
         preset: the file that was written.
     """
 
@@ -90,7 +98,11 @@ class Alignment:
     test: Proof | None
     optimism: Metric | None
     obstacles: Mapping[Knob, str]
-    seconds: float
+    seconds: float = 0.0
+    calls: int = 0
+    cost_usd: float = 0.0
+    prompt: str = ""
+    diff: str = ""
     preset: Path | None = None
 
 
@@ -137,9 +149,9 @@ class Labels:
         ids = self.split.ids(name)
         held = {case.id: case for case in read_held_out(self.folder)} if self._hidden(name) else {}
         cases = [held.get(case.id, case) for case in self.result.cases if case.id in ids]
-        cases = [case for case in cases if not labeled or is_labeled(case)]
         kept = {case.id for case in cases}
-        return Side(cases, [one for one in self.result.judgments if one.case_id in kept])
+        side = Side(cases, [one for one in self.result.judgments if one.case_id in kept])
+        return side.labeled() if labeled else side
 
     def _hidden(self, name: SideName) -> bool:
         return name == "test" and self.split.held_out
@@ -178,58 +190,134 @@ class Labels:
         return smallest_detectable((1 - value**2) / sqrt(n), confidence, 1) if n > 1 and abs(value) < 1 else None
 
 
-def align(result: RunResult, folder: Path, settings: AlignConfig) -> Alignment:
-    """Tune a run's scoring settings on train and dev labels, and prove the chosen ones on test labels.
+def align(
+    result: RunResult, folder: Path, settings: AlignConfig, tell: Callable[[str], None] = lambda _: None
+) -> Alignment:
+    """Tune a run on train and dev labels, and prove the chosen settings on test labels.
 
-    No judge is called. The labels of test are opened only if some settings are better on dev, and that is recorded
-    first, in the run folder and its report.
+    A judge is called for `examples` only. The labels of test are opened only if some settings are better on dev, and
+    that is recorded first, in the run folder and its report.
 
     Args:
         result: the run.
         folder: its folder, which gets the split and the result.
         settings: what to tune.
+        tell: called with the progress of calls.
 
     Raises:
         ConfigError: if the run has too few labels, nothing can be tuned, or a file cannot be read or written.
+        Signaled: if the user stopped it during calls; received answers are stored.
     """
     begun = time.perf_counter()
-    labels = Labels.of(result, folder, settings)
+    labels, asking = Labels.of(result, folder, settings), None
+    if settings.budget_usd is not None and EXAMPLES in settings.tune:
+        check_examples(result)
+        asking = Asking(result, settings.budget_usd)
     obstacles = labels.obstacles(settings.tune)
     store_split(folder, labels.split)
-    chosen, reached, tried = _choose(labels, [knob for knob in settings.tune if knob not in obstacles], settings)
-    found = Alignment("none", labels.metric, labels.split, tried, chosen.settings, None, None, None, obstacles, 0.0)
+    search = _Search(labels, settings, asking, tell)
+    chosen, dev, reached = search.choose([knob for knob in settings.tune if knob not in obstacles])
+    found = Alignment("none", labels.metric, labels.split, search.tried, chosen.settings, None, None, None, obstacles)
     if chosen.settings:
-        dev = _prove(labels, chosen, labels.side("dev"))
-        opened = replace(labels, split=open_test(folder, labels.split))
-        test = _prove(opened, chosen, opened.side("test"))
-        optimism = difference_of(dev.gain, test.gain)
-        outcome = _outcome(test, result.config.scoring.confidence)
-        found = replace(found, outcome=outcome, split=opened.split, dev=dev, test=test, optimism=optimism)
-        rescore(result.config, result, folder)  # the report says how often the labels were opened
+        found = replace(_with_prompt(found, result, chosen), dev=_prove(labels, chosen, search.dev, dev))
+        test = labels.side("test", labeled=asking is not None)
+        answered = search.answered(chosen, test)
+        found = replace(found, outcome="unpaid") if answered is None else _proved(labels, found, chosen, test, answered)
     elif reached:
         found = replace(found, outcome="reached")
     if found.outcome == "improved":
         found = replace(found, preset=write_preset(found, settings.name))
-    found = replace(found, seconds=round(time.perf_counter() - begun, 2))
+    spent = Spent() if asking is None else asking.spent
+    seconds = round(time.perf_counter() - begun, 2)
+    found = replace(found, calls=spent.calls, cost_usd=spent.usd, seconds=seconds)
     _record(folder, found, settings)
     return found
 
 
-def _choose(labels: Labels, tune: Sequence[Knob], settings: AlignConfig) -> tuple[Candidate, bool, int]:
-    """Return the candidate that is best on dev, whether it reaches the goal, and how many were compared.
+def _proved(labels: Labels, found: Alignment, chosen: Candidate, before: Side, after: Side) -> Alignment:
+    """Open the labels of test, and compare the chosen settings with the run's own."""
+    assert found.dev is not None, "they are better on dev"
+    result = labels.result
+    split = open_test(labels.folder, labels.split)
+    test = _prove(labels, chosen, before, after)
+    rescore(result.config, result, labels.folder)  # the report says how often the labels were opened
+    outcome = _outcome(test, result.config.scoring.confidence)
+    return replace(found, outcome=outcome, split=split, test=test, optimism=difference_of(found.dev.gain, test.gain))
 
-    The first of several equally good ones is returned: it changes least. With a goal, it is the first that reaches it.
+
+@dataclass
+class _Search:
+    """The comparison of candidates on dev.
+
+    Attributes:
+        labels: the labels.
+        settings: what to tune.
+        asking: the judge, if candidates need its calls.
+        tell: called with the progress of calls.
+        tried: the number of candidates that were compared.
     """
-    config, train, dev = labels.result.config, labels.side("train", labeled=True), labels.side("dev", labeled=True)
-    best, most, tried = Candidate({}, 0.0), -np.inf, 0
-    for tried, candidate in enumerate(candidates(config, labels.kind, train, tune), 1):
-        own = candidate.of(config)
-        if settings.goal is not None and _reaches(own, dev, settings.goal):
-            return candidate, True, tried
-        value = agreement(own, labels.kind, dev)
-        if value > most + 1e-12:
-            best, most = candidate, value
-    return best, False, tried
+
+    labels: Labels
+    settings: AlignConfig
+    asking: Asking | None
+    tell: Callable[[str], None]
+    tried: int = 0
+
+    @cached_property
+    def dev(self) -> Side:
+        """The cases of dev; those with labels, if answers are paid for."""
+        return self.labels.side("dev", labeled=self.asking is not None)
+
+    def answered(self, candidate: Candidate, side: Side) -> Side | None:
+        """Return a side with the answers under a candidate, `None` if the budget did not pay for all of them."""
+        if self.asking is None or not candidate.settings:
+            return side
+        return self.asking.answer(candidate.of(self.labels.result.config), side)
+
+    def choose(self, tune: Sequence[Knob]) -> tuple[Candidate, Side, bool]:
+        """Return the candidate that is best on dev, its answers, and whether it reaches the goal.
+
+        The first of several equally good ones is returned: it changes least. With a goal, it is the first that reaches
+        it. The search ends early if the budget would not pay for test.
+        """
+        labels, goal = self.labels, self.settings.goal
+        config, kind = labels.result.config, labels.kind
+        best, most, answers = Candidate({}, 0.0), -np.inf, self.dev
+        for candidate in self._candidates(tune):
+            if self.asking is not None and not self.asking.covers(len(self.dev.cases) + labels.clusters("test")):
+                break
+            side = self.answered(candidate, self.dev)
+            if side is None:
+                break
+            self.tried += 1
+            own = candidate.of(config)
+            if goal is not None and _reaches(own, side, goal):
+                return candidate, side, True
+            value = agreement(own, kind, side.labeled()) * side.usable
+            if self.asking is not None:
+                self.tell(f"examples {self.tried - 1} of {self.settings.sets}: agreement {value:.3f} on dev")
+            if value > most + 1e-12:
+                best, most, answers = candidate, value, side
+        return best, answers, False
+
+    def _candidates(self, tune: Sequence[Knob]) -> Iterator[Candidate]:
+        labels, settings = self.labels, self.settings
+        config, train = labels.result.config, labels.side("train", labeled=True)
+        if self.asking is None:
+            yield from candidates(config, labels.kind, train, tune)
+            return
+        yield Candidate({}, 0.0)
+        sets = example_sets(config, train.cases, sets=settings.sets, size=settings.examples, seed=labels.split.seed)
+        yield from (Candidate({SHOWN: tuple(one)}, 0.0) for one in sets)
+
+
+def _with_prompt(found: Alignment, result: RunResult, chosen: Candidate) -> Alignment:
+    """Add the chosen prompt, and its difference from the run's own."""
+    if SHOWN not in chosen.settings:
+        return found
+    before, after = (system_prompt(result, one, result.cases[0]) for one in (result.config, chosen.of(result.config)))
+    diff = "\n".join(unified_diff(before.splitlines(), after.splitlines(), BEFORE, AFTER, lineterm=""))
+    return replace(found, prompt=after, diff=diff)
 
 
 def _reaches(config: RunConfig, side: Side, goal: str) -> bool:
@@ -237,17 +325,19 @@ def _reaches(config: RunConfig, side: Side, goal: str) -> bool:
     return USES.index(decide(metrics, config.scoring.confidence).use) >= USES.index(goal)
 
 
-def _prove(labels: Labels, chosen: Candidate, side: Side) -> Proof:
+def _prove(labels: Labels, chosen: Candidate, before: Side, after: Side) -> Proof:
     """Compare the chosen settings with the run's own on one side, paired."""
     config = labels.result.config
-    configs = {AFTER: chosen.of(config), BEFORE: config}
-    entries = [RunEntry(name, one, side.cases, side.judgments) for name, one in configs.items()]
+    entries = [
+        RunEntry(AFTER, chosen.of(config), after.cases, after.judgments),
+        RunEntry(BEFORE, config, before.cases, before.judgments),
+    ]
     try:
         found = compare_runs(entries, config.scoring, [labels.metric])
     except ConfigError as error:
-        what = f"{labels.metric} has no value on {len(side.cases)} cases of dev or test"
+        what = f"{labels.metric} has no value on {len(before.cases)} cases of dev or test"
         raise ConfigError(what, where=str(labels.folder), remedy="label more cases") from error
-    metrics = [score_run(one, side.cases, side.judgments).metrics for one in (config, configs[AFTER])]
+    metrics = [score_run(one.config, one.cases, one.judgments).metrics for one in reversed(entries)]
     decisions = [decide(one, config.scoring.confidence) for one in metrics]
     difference = next(one for one in found.differences if one.metric.name == labels.metric)
     return Proof(
@@ -291,7 +381,7 @@ def write_preset(found: Alignment, name: str) -> Path:
         ConfigError: if it cannot be written.
     """
     values: dict[str, Any] = {}
-    for key, value in found.settings.items():
+    for key, value in _plain(found.settings).items():
         group, _, rest = key.partition(".")
         values.setdefault(group, {})[rest] = value
     assert found.test is not None, "an improvement was proved"
@@ -316,17 +406,26 @@ def _record(folder: Path, found: Alignment, settings: AlignConfig) -> None:
         "outcome": found.outcome,
         "metric": found.metric,
         "tried": found.tried,
-        "chosen": found.settings,
+        "chosen": _plain(found.settings),
         "dev": _json(found.dev),
         "test": _json(found.test),
         "optimism": None if found.optimism is None else metric_values(found.optimism),
         "opened": len(found.split.opened),
-        "calls": 0,
-        "cost_usd": 0.0,
+        "calls": found.calls,
+        "cost_usd": found.cost_usd,
         "seconds": found.seconds,
+        "diff": found.diff,
         "preset": None if found.preset is None else str(found.preset),
     }
     write_files(folder, {layout.ALIGNMENTS: encode_pretty({"alignments": [*before, now]})})
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as JSON values."""
+    return {
+        key: [one.model_dump(mode="json", exclude_defaults=True) for one in value] if key == SHOWN else value
+        for key, value in settings.items()
+    }
 
 
 def _json(proof: Proof | None) -> dict[str, Any] | None:

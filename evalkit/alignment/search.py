@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from evalkit.config import CHECKLIST, RunConfig
-from evalkit.config.align import Knob
+from evalkit.config.align import EXAMPLES, Knob
+from evalkit.core.splits import is_labeled
 from evalkit.decision import PAIRS, SCORES, Kind
 from evalkit.scoring import verdicts_of
 from evalkit.scoring.pipeline import frontier_of
@@ -30,6 +31,17 @@ class Side:
 
     cases: Sequence[Case]
     judgments: Sequence[Judgment]
+
+    def labeled(self) -> Side:
+        """Return the cases with labels."""
+        cases = [case for case in self.cases if is_labeled(case)]
+        kept = {case.id for case in cases}
+        return Side(cases, [one for one in self.judgments if one.case_id in kept])
+
+    @property
+    def usable(self) -> float:
+        """The share of judgments that could be read."""
+        return sum(one.status in ("ok", "repaired") for one in self.judgments) / max(len(self.judgments), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +63,8 @@ class Candidate:
 
 def obstacle(knob: Knob, config: RunConfig, kind: Kind, judgments: Sequence[Judgment]) -> str | None:
     """Return why a setting cannot change anything in a run, `None` if it can."""
+    if knob == EXAMPLES:
+        return None
     if config.mode.name == CHECKLIST:
         return "checklist items have no such setting"
     if config.judge.cascades:

@@ -10,17 +10,20 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from evalkit.alignment.alignment import Alignment, Labels, Outcome, Proof, align
+from evalkit.alignment.examples import EXAMPLES, check_examples
 from evalkit.cli.console import log, plain_console, print_heading, text_table
 from evalkit.cli.finished_run import check_named, read_value
-from evalkit.config.align import KNOBS, AlignConfig
+from evalkit.config.align import AlignConfig
 from evalkit.config.run_config import config_error
-from evalkit.core.display import number
+from evalkit.core.display import dollars, number
 from evalkit.core.translation import in_every_language
 from evalkit.decision import SCORES
-from evalkit.errors import ConfigError, did_you_mean
+from evalkit.errors import ConfigError, ExitStatus, TrackingError, did_you_mean
 from evalkit.report.decisions import USES
+from evalkit.results import RunResult
 from evalkit.runs import read_run
 from evalkit.runs.layout import ALIGNMENTS
+from evalkit.tracking import register_prompt
 from evalkit.tracking.connection import one_at_a_time
 from evalkit.types import Metric
 
@@ -30,6 +33,8 @@ _OUTCOMES: Final[Mapping[Outcome, str]] = {
     "reached": "The run's own settings reach the goal on dev. Nothing was changed, and the test labels stay closed.",
     "none": "No other settings are better on dev: no gain that these labels can show. The judge is unchanged, and the "
     "test labels stay closed.",
+    "unpaid": "The budget did not pay for all answers on test. The judge is unchanged, and the test labels stay "
+    "closed. The same command with a higher align.budget_usd resumes.",
     "unproved": "No gain that these labels can show: on test labels, the difference may be 0. The judge is unchanged.",
     "worse": "The settings that are better on dev are worse on test labels. The judge is unchanged.",
     "improved": "Better on test labels that did not choose the settings.",
@@ -45,9 +50,28 @@ def main(arguments: Namespace) -> int:
     check_named(arguments, "a run folder")
     folder, settings = Path(arguments.run_folder), read_settings(arguments.overrides)
     with one_at_a_time(f"align {folder.resolve()}"):
-        found = align(read_run(folder), folder, settings)
+        result = read_run(folder)
+        found = align(result, folder, settings, lambda text: log("note", text))
     _print(found, folder)
-    return 0
+    status = ExitStatus.TOO_MANY_FAILURES if found.outcome == "unpaid" else ExitStatus.DONE
+    return int(max(status, _register(result, found)))
+
+
+def _register(result: RunResult, found: Alignment) -> ExitStatus:
+    """Register a better prompt with its metrics in MLflow, and return the exit status."""
+    if found.preset is None or found.test is None or not found.prompt:
+        return ExitStatus.DONE
+    values = {"before": found.test.before, "after": found.test.after, "difference": found.test.gain}
+    tags = {f"evalkit.align.{name}": _interval(metric) for name, metric in values.items()}
+    tags["evalkit.align.metric"] = found.metric
+    try:
+        version = register_prompt(result.config.tracking, found.preset.stem, found.prompt, tags, folder=Path.cwd())
+    except TrackingError as error:
+        log("error", str(error))
+        return ExitStatus.NOT_TRACKED
+    if version:
+        print(f"MLflow: prompt {version}")
+    return ExitStatus.DONE
 
 
 def read_settings(words: Sequence[str]) -> AlignConfig:
@@ -69,9 +93,7 @@ def read_settings(words: Sequence[str]) -> AlignConfig:
         found = config_error(error, [])
         key = found.where or TUNE
         where = key if key.startswith(TUNE) else f"{_GROUP}{key}"
-        raise ConfigError(
-            found.what, where=where, remedy=found.remedy or f"tune is a list of {', '.join(KNOBS)}"
-        ) from None
+        raise ConfigError(found.what, where=where, remedy=found.remedy or "see evalkit align --help") from None
 
 
 def plan(words: Sequence[str]) -> int:
@@ -93,7 +115,12 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
     skipped = labels.obstacles(settings.tune)
     sides = ", ".join(f"{name} {labels.clusters(name)}" for name in ("train", "dev", "test"))
     yield f"labels by {labels.split.by}: {sides}"
-    yield f"to tune: {', '.join(knob for knob in settings.tune if knob not in skipped)}; no calls, $0"
+    cost = "no calls, $0"
+    if settings.budget_usd is not None:
+        check_examples(labels.result)
+        cases = settings.sets * len(labels.side("dev", labeled=True).cases) + labels.clusters("test")
+        cost = f"the judge is called for at most {cases} cases, for at most {dollars(settings.budget_usd)}"
+    yield f"to tune: {', '.join(knob for knob in settings.tune if knob not in skipped)}; {cost}"
     yield from (f"note: {knob} cannot be tuned: {why}" for knob, why in skipped.items())
     smallest, metric = labels.provable(), labels.result.metrics[labels.metric]
     if smallest is None:
@@ -116,7 +143,12 @@ def _print(found: Alignment, folder: Path) -> None:
     for knob, why in found.obstacles.items():
         log("note", f"{knob} cannot be tuned: {why}")
     for key, value in found.settings.items():
-        console.print(f"  {key}: {value}")
+        shown = f"{len(value)} labeled responses of train" if key == EXAMPLES else value
+        console.print(f"  {key}: {shown}")
+    if found.diff:
+        console.print()
+        for line in found.diff.splitlines():
+            console.print("  " + "".join(one if one.isprintable() else "�" for one in line))
     if found.dev is not None:
         console.print()
         table = text_table(("side", "metric", "before", "after", "difference", "decision"), ("n",))
@@ -134,7 +166,8 @@ def _print(found: Alignment, folder: Path) -> None:
     if found.test is not None:
         times = len(found.split.opened)
         console.print(f"  • Test labels opened {'once' if times == 1 else f'{times} times'}.")
-    console.print(f"  • No calls, $0; {found.seconds:.1f} s.")
+    calls = f"{found.calls:,} calls, {dollars(found.cost_usd)}" if found.calls else "No calls, $0"
+    console.print(f"  • {calls}; {found.seconds:.1f} s.")
     if found.preset is not None:
         console.print(f"written: {found.preset}; use it with method={found.preset.stem}")
     console.print(f"written: {folder / ALIGNMENTS}")

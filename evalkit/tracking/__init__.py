@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from inspect import isclass
 from pathlib import Path
@@ -27,6 +27,7 @@ __all__ = [
     "is_run_id",
     "job_runs",
     "make_tracker",
+    "register_prompt",
     "server_environment",
     "tracking_uri",
     "warm_up",
@@ -117,6 +118,31 @@ class GateTracker(Protocol):
 
     def renew(self, result: RunResult, run: str) -> None:
         """Update the run `run` after its gate was decided again."""
+
+
+@runtime_checkable
+class PromptTracker(Protocol):
+    """A tracker that can register a prompt."""
+
+    def register(self, name: str, text: str, tags: Mapping[str, str]) -> str:
+        """Register a prompt, and return its name and version."""
+
+
+def register_prompt(config: TrackingConfig, name: str, text: str, tags: Mapping[str, str], *, folder: Path) -> str:
+    """Register a prompt in MLflow, and return its name and version; empty if runs are not recorded there.
+
+    Args:
+        config: which tracker records runs.
+        name: the name of the prompt.
+        text: its text.
+        tags: tags of the version.
+        folder: where relative stores start.
+
+    Raises:
+        TrackingError: if it could not be sent.
+    """
+    tracker = make_tracker(config, folder=folder) if config.tracker == MLFLOW else None
+    return tracker.register(name, text, tags) if isinstance(tracker, PromptTracker) else ""
 
 
 def update_gate(config: TrackingConfig, result: RunResult, *, folder: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from evalkit.config import TrackingConfig
@@ -66,6 +67,19 @@ class MlflowTracker:
         """
         with recording_errors(self.uri, result.folder):
             _renew(self._client(), run, result)
+
+    def register(self, name: str, text: str, tags: Mapping[str, str]) -> str:
+        """Register a prompt of evalkit, and return its name and version; a text that is registered has no new version.
+
+        Raises:
+            TrackingError: if it could not be sent.
+        """
+        with recording_errors(self.uri, None):
+            client = self._client()
+            experiment = experiment_of(client, self.uri, self.config.experiment)
+            registered = registered_name(name)
+            digest = _sha256(text, "utf-8")
+            return f"{registered} version {_version(client, experiment, registered, text, digest, tags)}"
 
     def greet(self) -> None:
         """Open the store once, so that it opens quickly when a run is recorded."""
@@ -241,6 +255,7 @@ LINKED = "mlflow.linkedPrompts"
 _EXPERIMENTS = "_mlflow_experiment_ids"
 """The tag with the experiments of a prompt."""
 _IS_PROMPT = "mlflow.prompt.is_prompt"
+NO_TAGS: Mapping[str, str] = MappingProxyType({})
 _STRANGE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -286,7 +301,9 @@ def _sha256(text: str, encoding: str) -> str:
     return hashlib.sha256(text.encode(encoding, "replace")).hexdigest()
 
 
-def _version(client: MlflowClient, experiment: str, name: str, text: str, digest: str) -> str:
+def _version(
+    client: MlflowClient, experiment: str, name: str, text: str, digest: str, tags: Mapping[str, str] = NO_TAGS
+) -> str:
     """Return the number of the version with this content, which is created if needed."""
     wanted = f"name = '{name}' AND tag.`{_IS_PROMPT}` = 'true' AND tag.`{HASH}` = '{digest}'"
     with one_at_a_time(f"{client.tracking_uri} prompt {name}"):
@@ -297,4 +314,4 @@ def _version(client: MlflowClient, experiment: str, name: str, text: str, digest
             client.set_prompt_tag(name, _EXPERIMENTS, f",{','.join([*ids, experiment])},")
         if found := client.search_model_versions(wanted, max_results=1):
             return str(found[0].version)
-        return str(client.create_prompt_version(name, text, tags={HASH: digest}).version)
+        return str(client.create_prompt_version(name, text, tags={**tags, HASH: digest}).version)

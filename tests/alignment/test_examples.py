@@ -1,0 +1,242 @@
+"""Examples for a judge on loopback whose answers depend on them, within a budget, and through Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from evalkit.alignment.examples import example_sets
+from evalkit.cli import main
+from evalkit.config import RunConfig
+from evalkit.holdout import read_split
+from evalkit.types import Case, Response
+from tests.support.command_line import Commands, call_main
+from tests.support.fake_provider import Provider, Reply, said
+
+N = 150
+PRICE = 1e-4  # of one call
+
+
+def rule(body: dict[str, Any]) -> Reply:
+    """Know good from bad responses if an example of the good ones says how; else see every one as good."""
+    system, user = (message["content"] for message in body["messages"])
+    shown = system.partition("# Classified examples")[2]
+    right = "good: marvelous" in shown
+    bad = "bad: " in user.partition("<response>")[2]
+    return said("[[fail]]" if bad and right else "[[pass]]", usage=(100, 0))
+
+
+def write_cases(*, shuffled: bool = False) -> None:
+    generator = random.Random(0)
+    bad = [generator.random() < 0.5 for _ in range(N)]
+    labels = ["fail" if one else "pass" for one in bad]
+    if shuffled:
+        generator.shuffle(labels)
+    rows = [
+        {
+            "id": f"c{k}",
+            "prompt": f"question {k}",
+            "response": f"{'bad' if bad[k] else 'good'}: {'marvelous' if k % 5 == 0 else 'plain'} {k}",
+            "label": labels[k],
+        }
+        for k in range(N)
+    ]
+    Path("cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture
+def run(provider: Provider, tmp_path, monkeypatch, capfd) -> Callable[..., None]:
+    """Write a run of such a judge, with labels held out."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    provider.rule = rule
+
+    def make(*words: str, shuffled: bool = False) -> None:
+        write_cases(shuffled=shuffled)
+        judge = ("judge=openai_compatible", f"judge.api_base={provider.api_base}", "judge.transport=direct")
+        price = f"judge.price={{input: {PRICE * 1e4}, output: 0}}"
+        how = (
+            "mode=pointwise",
+            "rubric=pass_fail",
+            "output=bracket",
+            "criteria=overall",
+            price,
+            "scoring.bootstrap=50",
+        )
+        data = (
+            "dataset=file",
+            "dataset.path=cases.jsonl",
+            "dataset.holdout=0.3",
+            "tracking=none",
+            "judge.max_tokens=1",
+        )
+        call_main(capfd, "run", *judge, *how, *data, "--output", "run", *words)
+        provider.requests.clear()
+
+    return make
+
+
+ALIGN = ("align", "run", "tune=examples", "align.examples=2")
+
+
+def test_the_better_examples_are_found_and_proved(run, provider, capfd):
+    run()
+    done = call_main(capfd, *ALIGN, "align.budget_usd=1")
+    assert "Better on test labels that did not choose the settings." in done.out
+    assert "rubric.examples: 2 labeled responses of train" in done.out
+    assert "+good: marvelous" in done.out
+    assert "examples 6 of 6: agreement" in done.err
+    preset = yaml.safe_load(Path("conf/method/aligned.yaml").read_text())["rubric"]["examples"]
+    assert Counter(one["class_name"] for one in preset) == {"pass": 1, "fail": 1}
+    split = read_split(Path("run"))
+    assert split is not None
+    prompts = {f"question {id_[1:]}" for id_ in split.train}
+    assert {one["prompt"] for one in preset} <= prompts
+    shown = {line for body in provider.requests for line in body["messages"][0]["content"].splitlines()}
+    assert not {f"question {id_[1:]}" for id_ in (*split.dev, *split.test)} & shown
+    [found] = json.loads(Path("run/alignments.json").read_text())["alignments"]
+    calls = len(provider.requests)
+    assert calls == 6 * len(split.dev) + len(split.test) == found["calls"]
+    assert found["cost_usd"] == pytest.approx(calls * PRICE)
+    assert found["test"]["after"]["value"] == 1.0
+    assert f"{calls} calls, $" in done.out
+    again = call_main(capfd, *ALIGN, "align.budget_usd=0.01")
+    assert len(provider.requests) == calls
+    assert "No calls, $0" in again.out
+    assert "Test labels opened 2 times." in again.out
+    call_main(capfd, "run", "run/config.yaml", "--cfg", "job")
+
+
+def test_a_better_prompt_is_registered_with_its_metrics(run, capfd, mlflow_store):
+    from mlflow import MlflowClient
+
+    run()
+    config = Path("run/config.yaml").read_text()
+    on = config.replace("  enabled: false", f"  enabled: true\n  uri: {mlflow_store}", 1).replace("  uri: null\n", "")
+    Path("run/config.yaml").write_text(on)
+    out = call_main(capfd, *ALIGN, "align.budget_usd=1").out
+    assert "MLflow: prompt evalkit.aligned version 1" in out
+    version = MlflowClient(mlflow_store).get_prompt_version("evalkit.aligned", 1)
+    assert "good: marvelous" in version.template
+    assert version.tags["evalkit.align.metric"] == "agreement/accuracy"
+    assert version.tags["evalkit.align.after"].startswith("1.000 [")
+
+
+def test_shuffled_labels_change_nothing(run, capfd):
+    run(shuffled=True)
+    out = call_main(capfd, *ALIGN, "align.budget_usd=1").out
+    assert "The judge is unchanged" in out
+    assert not Path("conf").exists()
+
+
+def test_a_budget_is_never_exceeded(run, provider, capfd):
+    run()
+    split = read_split(Path("run"))
+    assert split is not None
+    n, m = len(split.dev), len(split.test)
+    paid = 0
+    for budget, status in ((n // 2, 0), (n + m // 2, 0), (2 * n + m, 0)):
+        call_main(capfd, *ALIGN, f"align.budget_usd={budget * PRICE}", status=status)
+        assert len(provider.requests) - paid <= budget
+        paid = len(provider.requests)
+    assert not any(one["opened"] for one in json.loads(Path("run/alignments.json").read_text())["alignments"][:1])
+
+
+def test_an_answer_that_the_budget_does_not_pay_for_keeps_test_closed(run, provider, capfd):
+    run()
+    split = read_split(Path("run"))
+    assert split is not None
+    n, m = len(split.dev), len(split.test)
+    words = ("align", "run", "tune=examples", "align.examples=20", "align.sets=1")
+    budget = f"align.budget_usd={(n + m // 2) * PRICE}"
+    statuses = [main((*words, budget))]
+    while statuses[-1] == 0 and len(statuses) < 9:  # each pays for the next answers
+        statuses.append(main((*words, budget)))
+    assert statuses[-1] == 2
+    out = capfd.readouterr().out
+    assert "The budget did not pay for all answers on test. The judge is unchanged" in out
+    assert n < len(provider.requests) < n + m
+    assert json.loads(Path("run/split.json").read_text())["opened"] == []
+    assert not Path("conf").exists()
+    assert "Better on test labels" in call_main(capfd, *words, "align.budget_usd=1").out
+    assert len(provider.requests) == n + m
+
+
+@pytest.mark.slow
+def test_nothing_that_was_paid_for_is_lost_by_ctrl_c(run, provider, tmp_path, capfd):
+    run()
+    split = read_split(Path("run"))
+    assert split is not None
+    reached, limit = threading.Event(), len(split.dev) + 10
+
+    def until(body: dict[str, Any]) -> Reply:
+        if len(provider.requests) >= limit:
+            reached.set()
+        return rule(body)
+
+    provider.rule = until
+    words = (*ALIGN, "align.budget_usd=1")
+    with Commands(tmp_path).started(*words, log=tmp_path / "log") as command:
+        command.wait_for(reached)
+        command.send(signal.SIGINT)
+        assert command.ended() == 130
+        assert "received answers are stored; run it again to resume" in command.said()
+    assert json.loads(Path("run/split.json").read_text())["opened"] == []
+    assert not Path("run/alignments.json").exists()
+    paid = len(provider.requests)
+    assert paid < 6 * len(split.dev) + len(split.test)
+    call_main(capfd, *words)
+    assert len(provider.requests) == 6 * len(split.dev) + len(split.test)
+
+
+def test_a_plan_counts_the_calls(run, provider, capfd):
+    run()
+    out = call_main(capfd, "plan", *ALIGN, "align.budget_usd=5").out
+    assert "to tune: examples; the judge is called for at most 357 cases, for at most $5" in out
+    assert not provider.requests
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tune=examples"], "examples call the judge; set align.budget_usd"),
+        (["tune=[examples,threshold]", "align.budget_usd=1"], "examples are tuned alone; align again with the other"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(words, message, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    assert message in call_main(capfd, "align", "run", *words, status=1).line()
+
+
+def test_pairs_show_no_examples(tmp_path, monkeypatch, capfd, ties):
+    monkeypatch.chdir(tmp_path)
+    ties()
+    line = call_main(capfd, "align", "run", "tune=examples", "align.budget_usd=1", status=1).line()
+    assert line.startswith("mode=pairwise: prompts of this mode show no examples; tune other settings, or judge single")
+
+
+def test_sets_show_each_label_in_turn_and_differ():
+    config = RunConfig.model_validate(
+        {"judge": {"model": "m"}, "criteria": {"q": ""}, "mode": {"name": "pointwise"}, "swap": {"policy": "none"}}
+        | {"rubric": {"levels": {1: "poor", 5: "fine"}}}
+    )
+    train = [Case(f"c{k}", f"q{k}", (Response(f"r{k}", grade=float(k % 3 + 1)),)) for k in range(30)]
+    train.append(Case("off", "q", (Response("r", grade=2.5), Response("s"))))
+    sets = example_sets(config, train, sets=4, size=6, seed=0)
+    assert [Counter(one.score for one in some) for some in sets] == [{1.0: 2, 2.0: 2, 3.0: 2}] * 4
+    assert len({tuple(one.response for one in some) for some in sets}) == 4
+    assert {one.justification for some in sets for one in some if one.score == 1} == {"poor"}
+    assert (
+        sets
+        == example_sets(config, train, sets=4, size=6, seed=0)
+        != example_sets(config, train, sets=4, size=6, seed=1)
+    )
