@@ -225,8 +225,11 @@ def unique_columns(names: Sequence[str], where: str) -> Sequence[str]:
     """Return the names of columns.
 
     Raises:
-        DatasetError: If two are equal.
+        DatasetError: If two are equal, or one has a NUL character.
     """
+    if damaged := next((number for number, name in enumerate(names, 1) if "\0" in name), None):
+        what = f"the name of column {damaged} has a NUL character"
+        raise DatasetError(what, where=where, remedy="save the file as text in UTF-8")
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise DatasetError(
             f"two columns are named '{repeated[0]}'", where=where, remedy="give each column its own name"

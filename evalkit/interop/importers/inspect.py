@@ -10,7 +10,7 @@ from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile, ZipInfo, is_zipfile
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, load_object, number, text
@@ -37,7 +37,7 @@ Sample = Mapping[str, Any]
 
 def _sniff(start: Peek) -> bool:
     if start.path.suffix == ".eval":
-        return is_zipfile(start.path)
+        return start.path.is_file()
     return isinstance(start.top.get("eval"), Mapping) and ("samples" in start.top or "plan" in start.top)
 
 
