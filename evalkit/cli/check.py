@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from evalkit.cli.parser import UsageError, check_overrides, is_override
 from evalkit.core.display import relative
+from evalkit.core.translation import Translator, gettext, translator
 from evalkit.decision import Decision, metrics_of
 from evalkit.errors import ConfigError, DatasetError, ExitStatus, TrackingError
 
@@ -235,24 +236,30 @@ def _leaderboard(result: RunResult) -> Leaderboard | None:
 
 def _lines(result: RunResult, board: Leaderboard | None) -> list[str]:
     """Return a line for each judge, best first, and which judge to use, or none."""
-    from evalkit.core.translation import in_every_language
+    from evalkit.core.translation import rendered
     from evalkit.report.decisions import sentence
     from evalkit.report.sweep_findings import choice_text
 
+    words = _translator(result)
     if board is None:
         texts = {
-            name: in_every_language(sentence(decision, metrics_of(result.metrics, name if result.decisions else None)))[
-                0
-            ]
+            name: rendered(sentence(decision, metrics_of(result.metrics, name if result.decisions else None)), words)
             for name, decision in _decisions(result, board)
         }
-        return [f"{name}: {text}" for name, text in texts.items()] if len(texts) > 1 else [*texts.values()]
+        return [f"{name}: {text}" if len(texts) > 1 else str(text) for name, text in texts.items()]
     lines = [
-        f"{row.name}: {in_every_language(sentence(row.decision, metrics_of(result.metrics, row.job)))[0]}"
+        f"{row.name}: {rendered(sentence(row.decision, metrics_of(result.metrics, row.job)), words)}"
         for row in board.rows
     ]
     names = {row.job: row.name for row in board.rows}
-    return [*lines, in_every_language(choice_text(board, board.choices[0], names))[0]]
+    return [*lines, str(rendered(choice_text(board, board.choices[0], names), words))]
+
+
+def _translator(result: RunResult) -> Translator:
+    """Return the translator to the language of the run's prompts, which is that of its report."""
+    from evalkit.report.page import language_of
+
+    return translator(language_of(result.config))
 
 
 def _decisions(result: RunResult, board: Leaderboard | None) -> list[tuple[str, Decision]]:
@@ -265,9 +272,16 @@ def _decisions(result: RunResult, board: Leaderboard | None) -> list[tuple[str, 
 
 def _unlabeled(result: RunResult) -> list[str]:
     """Return what cannot be known without labels, and the next command."""
+    command = join(["evalkit", "label", str(relative(Path(result.folder or ""))), "--page"])
     return [
-        "Without labels, nothing shows whether the verdicts are right; only consistency and position can be checked.",
-        f"Next: {join(['evalkit', 'label', str(relative(Path(result.folder or ''))), '--page'])}",
+        text.render(_translator(result))
+        for text in (
+            gettext(
+                "Without labels, nothing shows whether the verdicts are right; "
+                "only consistency and position can be checked."
+            ),
+            gettext("Next: {command}", command=command),
+        )
     ]
 
 
@@ -277,16 +291,20 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     from evalkit.cli.summary import WIDTH, leaderboard_table, metric_table
     from evalkit.gating import GATE
     from evalkit.report.findings import corrections, findings_of
+    from evalkit.report.texts import note_text
 
+    words = _translator(result)
     board = _leaderboard(result)
     decisions = _decisions(result, board)
     lines, folder = _lines(result, board), Path(result.folder or "")
     if any(decision.reason == "no_labels" for _, decision in decisions):
         lines += _unlabeled(result)
-    findings = [str(one.text) for one in findings_of(result)]
+    found = {"": findings_of(result)}
     parts = {row.name: row.job for row in board.rows} if board is not None else {}
     by_judge = {name: corrections(metrics_of(result.metrics, part)) for name, part in parts.items()}
-    findings += [f"{name}: {one.text}" for name, own in by_judge.items() for one in own[: len(own) - (len(own) == 2)]]
+    found |= {f"{name}: ": own[: len(own) - (len(own) == 2)] for name, own in by_judge.items()}
+    chinese = words is translator("zh")
+    findings = [f"{name}{one.text_zh if chinese else one.text}" for name, own in found.items() for one in own]
     report, confidence = relative(folder / "report.html"), result.config.scoring.confidence
     if as_json:
         content = {
@@ -304,7 +322,7 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     console = plain_console()
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
     if len(decisions) > 1:
-        print("All judges together, as a panel that votes:")
+        print(gettext("All judges together, as a panel that votes:").render(words))
     for text in findings[1:]:
         console.print(f"  • {text}", markup=False, highlight=False)
     console.print("", metric_table(result.metrics, confidence), "")
@@ -316,11 +334,13 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
             table.add_row(role.column, role.role, role.why)
         console.print(table, "")
     for note in result.manifest.get("notes", ()):
-        console.print(f"note: {note}", markup=False, highlight=False)
+        text = gettext("note: {note}", note=note_text(note)).render(words)
+        console.print(text, markup=False, highlight=False)
     status = print_gate(result)
-    print(f"report: {report}")
-    sent = " and sent to the tracker" if result.config.tracking.enabled else "; nothing was sent anywhere"
-    print(f"the texts were written to {relative(folder)}{sent}")
+    print(gettext("report: {path}", path=report).render(words))
+    kept = gettext("the texts were written to {folder}; nothing was sent anywhere")
+    sent = gettext("the texts were written to {folder} and sent to the tracker")
+    print((sent if result.config.tracking.enabled else kept).fill(folder=relative(folder)).render(words))
     return status
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -241,8 +242,11 @@ BAD: dict[str, tuple[str, bytes]] = {
     "mixed": ("t.csv", b"id,human,judge\n1,pass,3\n2,fail,perhaps\n3,pass,4.5\n4,fail,maybe\n"),
     "wrong_suffix": ("t.jsonl", b"id,human,judge\n1,pass,fail\n2,pass,fail\n"),
     "nul": ("t.csv", b"id,human,judge\n1,pa\0ss,fail\n2,pa\0ss,fa\0il\n3,x,fail\n"),
+    "nul_in_header": ("t.csv", b"id,hu\0man,judge\n1,pass,fail\n2,fail,fail\n"),
+    "damaged_log": ("t.eval", b"PK\x03\x04 and no more"),
     "no_data": ("folder/t.png", b"\x89PNG"),
 }
+DETAILS = {"nul_in_header": "column 2 has a NUL character", "damaged_log": "not a complete .eval archive"}
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -258,6 +262,7 @@ def test_bad_input_is_one_line(
     assert captured.out == ""
     assert len(captured.err.splitlines()) == 1
     assert len(captured.err) < 500
+    assert DETAILS.get(name, "") in captured.err
     assert [one.name for one in tmp_path.iterdir()] == [Path(path).parts[0]]
 
 
@@ -287,6 +292,26 @@ def test_gate_that_is_undecided_exits_with_5_and_json_is_one_object(
     assert list(content["decisions"]) == ["judge"]
     assert main(["check", "run", "gate={agreement/accuracy: '>= 0.99'}"]) == 4
     assert main(["check", "run", "gate={agreement/accuracy: '>= 0.1'}"]) == 0
+
+
+@pytest.mark.parametrize("labeled", [True, False])
+def test_the_terminal_is_in_the_language_of_the_report(
+    labeled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["fail", "pass"]
+    rows = [
+        {"id": i, "gpt": words[i % 2], "claude": words[i % 3 > 0]} | ({"human": words[i % 2]} if labeled else {})
+        for i in range(40)
+    ]
+    _write(Path("t.csv"), rows)
+    assert main(["check", "t.csv", "--output", "out", "prompt.language=zh"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    chinese = re.compile("[\u4e00-\u9fff]")
+    told = [line for line in lines if line.startswith(("gpt:", "claude:", "  • ")) or "out" in line]
+    assert len(told) > 4
+    assert [line for line in told if not chinese.search(line)] == []
+    assert ("没有标签" in "".join(lines)) is not labeled
 
 
 def test_dash_is_standard_input(
