@@ -135,6 +135,17 @@ def natural(text: str) -> int:
     return int(text)
 
 
+def width(text: str) -> float:
+    """Return a width of an interval: a number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
+    return value
+
+
 def port(text: str) -> int:
     """Return a port number."""
     if not text.isdecimal() or not 0 < int(text) < 65536:
@@ -200,6 +211,7 @@ _TYPES: Final = {
     "port": port,
     "positive": positive,
     "shard": _shard,
+    "width": width,
 }
 
 

@@ -20,6 +20,7 @@ from evalkit.audit.probes import PARAPHRASE
 from evalkit.audit.rewriting import original_of
 from evalkit.cli.console import log, text_table
 from evalkit.cli.hydra_runner import study_jobs
+from evalkit.cli.label_plan import plan_labels
 from evalkit.cli.parser import study_words
 from evalkit.cli.run import AUDIT, audit_words
 from evalkit.cli.watch import Watched
@@ -330,8 +331,11 @@ class JobPlan:
 def main(arguments: Namespace) -> int:
     """Print each job's requests, stored answers, and tokens to pay for; nothing is called or written.
 
-    With `--pilot N`, N requests of each judge are sent and stored, and the estimates rest on their answers.
+    With `--pilot N`, N requests of each judge are sent and stored, and the estimates rest on their answers. With
+    `--labels RUN`, only the labels that a finished run needs are planned.
     """
+    if arguments.labels is not None:
+        return plan_labels(arguments)
     words = study_words(arguments)
     if words[:1] == [ALIGN]:
         from evalkit.cli.align import plan as plan_alignment

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import combinations, product
 from math import sqrt
 from typing import Any, Final, Literal, TypeAlias
@@ -30,23 +30,11 @@ FLIPS, NOISE, BEYOND, REVERSALS = (f"between/{name}" for name in ("flips", "nois
 BLIND: Final = ("chance", "hardly_better", "reversed", "constant", "picked")
 """Reasons why labels that did not show agreement before cannot show that there is as much now."""
 _PARTS: Final[Mapping[str, Part]] = {
-    "judge.vote": "scoring",
-    "judge.quorum": "scoring",
-    "judge.weights": "scoring",
     "judge": "judge",
-    "criteria.*.weight": "scoring",
-    "criteria": "prompt",
-    "rubric": "prompt",
-    "mode": "prompt",
-    "output": "prompt",
-    "prompt": "prompt",
-    "swap.policy": "prompt",
-    "swap": "scoring",
-    "tie.allow": "prompt",
-    "tie": "scoring",
-    "scoring": "scoring",
+    **dict.fromkeys(("criteria", "rubric", "mode", "output", "prompt"), "prompt"),
+    **dict.fromkeys(("swap", "tie", "scoring"), "scoring"),
 }
-"""What a setting belongs to, by the beginning of its key; the first one counts. Other settings change no verdict."""
+"""What a setting belongs to, by its section; those of other sections change no verdict."""
 _NO_VERDICT: Final = {
     *(f"judge.{name}" for name in ("name", "price", "rpm", "tpm", "concurrency", "transport", "max_answer_bytes")),
     *(f"scoring.{name}" for name in ("bootstrap", "confidence", "seed", "cluster", "slices", "margin")),
@@ -156,8 +144,7 @@ class Drift:
     @property
     def noisy(self) -> bool | None:
         """Whether flips are not shown to be more than the judge's noise; `None` if the noise is unknown."""
-        known = self.beyond is not None and self.beyond.value is not None
-        return (self.beyond.low or 0.0) <= 0 if known and self.beyond is not None else None
+        return None if self.beyond is None or self.beyond.low is None else self.beyond.low <= 0
 
     @property
     def changed(self) -> bool:
@@ -168,15 +155,18 @@ class Drift:
 
     def json(self) -> dict[str, Any]:
         """Return the drift as JSON values."""
-        shown = asdict(replace(self, metrics={}, before=None, after=None))  # type: ignore[arg-type]
-        names = ("before", "after", "difference")
-        return {
-            **{key: value for key, value in shown.items() if key not in ("metrics", "tolerance")},
-            "before": self.before.json(),
-            "after": self.after.json(),
-            "changed": self.changes.parts,
-            "agreement": dict(zip(names, map(asdict, self.agreement), strict=False)),
-        }
+        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("metrics", "tolerance")}
+        agreement = dict(zip(("before", "after", "difference"), self.agreement, strict=False))
+        values = {**shown, "agreement": agreement, "changed": self.changes.parts}
+        return {name: _json(value) for name, value in values.items()}
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _json(one) for key, one in value.items()}
+    if isinstance(value, Metric | Changes):
+        return asdict(value)
+    return value.json() if isinstance(value, Decision) else value
 
 
 def measure_drift(
@@ -230,7 +220,8 @@ def measure_drift(
     )
     made = replace(made, **_flips(first, second, kind.unit, scoring)) if separable else made
     state, reason = _state(made)
-    return replace(made, state=state, reason=reason, labels_needed=_needed(made, reason, scoring.confidence, state))
+    needed = _needed(made, reason, scoring.confidence) if state == "unknown" else None
+    return replace(made, state=state, reason=reason, labels_needed=needed)
 
 
 def _judgments(run: RunEntry, pairs: Iterable[tuple[Case, Case]]) -> tuple[Any, ...]:
@@ -291,15 +282,9 @@ def _settings(runs: Sequence[RunEntry], manifests: Sequence[Mapping[str, Any]]) 
         flat = [settings | found for settings, found in zip(flat, hashes, strict=True)]
     for name in dict.fromkeys(name for settings in flat for name in settings):
         one, two = (settings.get(name) for settings in flat)
-        if one != two and (part := _part(name)) is not None:
+        part = _PARTS.get(name.partition(".")[0])
+        if one != two and part is not None and name not in _NO_VERDICT:
             yield Setting(part, name, one, two)
-
-
-def _part(name: str) -> Part | None:
-    parts = name.split(".")
-    weight = "criteria.*.weight" if parts[0] == "criteria" and parts[-1] == "weight" else None
-    keys = (".".join(parts[:2]), weight, parts[0])
-    return None if keys[0] in _NO_VERDICT else next((part for key, part in _PARTS.items() if key in keys), None)
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -326,8 +311,10 @@ def _agreement(kind: Kind, metrics: Sequence[Mapping[str, Metric]], comparison: 
 
 def _flips(first: RunEntry, second: RunEntry, unit: str, scoring: ScoringConfig) -> dict[str, Any]:
     """Return the flips, noise, flips beyond noise, reversals, and the number of lost verdicts."""
-    codes: dict[object, int] = {None: -1}
+    codes: dict[object, int] = {None: -1, "A": 0, "B": 1}
     samples = [list(_outcomes(run, unit)) for run in (first, second)]
+    if not all(samples):
+        return {}
     units = list(samples[0][0])
     rows: list[list[Ints]] = [
         [np.array([codes.setdefault(one.get(key), len(codes)) for key in units], dtype=np.int64) for one in each]
@@ -336,14 +323,12 @@ def _flips(first: RunEntry, second: RunEntry, unit: str, scoring: ScoringConfig)
     places = {case.id: place for place, case in enumerate(first.cases)}
     tally = Tally(np.array([places[key[0]] for key in units], dtype=np.int64), len(places))
     across, within = list(product(rows[0], rows[1])), [list(combinations(each, 2)) for each in rows]
-    flips, read = _share(across, lambda one, two: one != two)
-    ends = [codes.setdefault(name, len(codes)) for name in ("A", "B")]
-    reversed_, _ = _share(across, lambda one, two: (one != two) & np.isin(one, ends) & np.isin(two, ends))
+    flips, read = _share(across, np.not_equal)
     rate: dict[str, Any] = {"span": (0.0, 1.0), "proportion": True}
     found = [tally.mean(FLIPS, flips, read, ~read, **rate)]
     if unit == "pair":
-        found.append(tally.mean(REVERSALS, reversed_, read, ~read, **rate))
-    if repeats := [_share(pairs, lambda one, two: one != two) for pairs in within if pairs]:
+        found.append(tally.mean(REVERSALS, _share(across, lambda *both: sum(both) == 1)[0], read, ~read, **rate))
+    if repeats := [_share(pairs, np.not_equal) for pairs in within if pairs]:
         noise = np.mean([share for share, _ in repeats], axis=0)
         both = np.logical_and.reduce([read, *(each for _, each in repeats)])
         found.append(tally.mean(NOISE, noise, both, ~both, **rate))
@@ -372,7 +357,7 @@ def _outcome(verdict: Verdict) -> object:
     return next(given, "abstained" if verdict.reason == "abstained" else None)
 
 
-def _share(pairs: Sequence[tuple[Ints, Ints]], changed: Any) -> tuple[Floats, Bools]:
+def _share(pairs: Sequence[tuple[Ints, Ints]], changed: Callable[..., Any]) -> tuple[Floats, Bools]:
     """Return for each unit the mean of a change over pairs of samples that are both read, and whether there are any."""
     read = [(one >= 0) & (two >= 0) for one, two in pairs]
     hits = np.sum([changed(*pair) & both for pair, both in zip(pairs, read, strict=True)], axis=0)
@@ -399,13 +384,11 @@ def _state(drift: Drift) -> tuple[State, str]:
     return ("not_worse" if drift.changed or high > margin else "same"), "agreement"
 
 
-def _needed(drift: Drift, reason: str, confidence: float, state: State) -> int | None:
+def _needed(drift: Drift, reason: str, confidence: float) -> int | None:
     """Return how many more labels would probably show whether agreement is worse.
 
     Without labels, for a judge that is as good as before: the difference then varies as much as verdicts change.
     """
-    if state != "unknown":
-        return None
     if reason == "agreement":
         return labels_for(drift.agreement[2], -drift.margin, confidence)
     if reason == "no_labels" and drift.share and drift.flips is not None and drift.flips.value and drift.margin:

@@ -8,7 +8,7 @@ labeled anyway, and has weight 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, log, log10, sqrt
 from statistics import NormalDist
@@ -235,13 +235,46 @@ def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:
         limit: the limit.
         confidence: the confidence of the interval.
     """
+    spread = _spread_at_hand(metric, confidence)
+    if spread is None or metric.value is None or metric.value == limit:
+        return None
+    return max(1, labels_to_decide(abs(metric.value - limit), spread, confidence) - metric.n)
+
+
+def labels_for_width(metric: Metric, width: float, confidence: float) -> int | None:
+    """Return how many more labels would probably make a metric's interval this narrow; 0 if it is.
+
+    The spreads of n labels at hand and of all N labels have relative standard errors of at most about 1 / sqrt(n) and
+    1 / sqrt(N) (by simulation: benchmarks/labels.py). N is the smallest number whose interval has the width with
+    probability `POWER`. `None` as for `labels_for`.
+
+    Args:
+        metric: a metric with an interval.
+        width: the width, from the lower to the upper end.
+        confidence: the confidence of the interval.
+    """
+    spread = _spread_at_hand(metric, confidence)
+    if spread is None or metric.low is None or metric.high is None:
+        return None
+    if metric.high - metric.low <= width:
+        return 0
+    z, at_hand = NormalDist().inv_cdf(POWER), metric.n
+
+    def reaches(n: int) -> bool:
+        surplus = 1 + z * sqrt(1 / at_hand + 1 / n)
+        return 2 * _quantile(n, confidence) * surplus * spread <= width * sqrt(n)
+
+    return max(1, _rounded(_smallest(reaches)) - at_hand)
+
+
+def _spread_at_hand(metric: Metric, confidence: float) -> float | None:
+    """Return the standard deviation of one label's part in a metric; `None` if labels do not determine it."""
     spec = CATALOG.spec(metric.name)
     if spec is None or spec.group == "corrected" or not _compares(spec.name, spec.group) or metric.n < 2:
         return None
-    if metric.value is None or metric.low is None or metric.high is None or metric.value == limit:
+    if metric.low is None or metric.high is None:
         return None
-    spread = (metric.high - metric.low) / 2 * sqrt(metric.n) / _quantile(metric.n, confidence)
-    return max(1, labels_to_decide(abs(metric.value - limit), spread, confidence) - metric.n)
+    return (metric.high - metric.low) / 2 * sqrt(metric.n) / _quantile(metric.n, confidence)
 
 
 def labels_to_decide(distance: float, spread: float, confidence: float) -> int:
@@ -280,16 +313,18 @@ def _clusters_needed(distance: float, spread: float, confidence: float) -> float
     """Return the smallest number of clusters that decides with probability `POWER`."""
     z = NormalDist().inv_cdf(POWER)
 
-    def decides(n: int) -> bool:
-        return distance * sqrt(n) / spread >= _quantile(n, confidence) + z
+    return _smallest(lambda n: distance * sqrt(n) / spread >= _quantile(n, confidence) + z)
 
+
+def _smallest(holds: Callable[[int], bool]) -> int:
+    """Return the smallest number, at least 2, from which a condition holds."""
     high = 2
-    while high < MOST and not decides(high):
+    while high < MOST and not holds(high):
         high *= 2
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if decides(middle) else (middle, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 

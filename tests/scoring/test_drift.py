@@ -215,11 +215,11 @@ def test_the_newer_labels_count_for_both_runs():
         ({"judge": {"model": "other"}}, "judge", "judge.model"),
         ({"judge": {"model": "m", "temperature": 1.0}}, "judge", "judge.temperature"),
         ({"criteria": [{"name": "quality", "description": "new"}]}, "prompt", "criteria.quality.description"),
-        ({"criteria": [{"name": "quality", "weight": 2}]}, "scoring", "criteria.quality.weight"),
+        ({"criteria": [{"name": "quality", "weight": 2}]}, "prompt", "criteria.quality.weight"),
         ({"rubric": {"max": 7}}, "prompt", "rubric.max"),
         ({"prompt": {"language": "zh"}}, "prompt", "prompt.language"),
         ({"tie": {"threshold": 0.2}}, "scoring", "tie.threshold"),
-        ({"tie": {"allow": False}}, "prompt", "tie.allow"),
+        ({"tie": {"allow": False}}, "scoring", "tie.allow"),
         ({"scoring": {"combine": "median"}}, "scoring", "scoring.combine"),
     ],
 )
@@ -336,3 +336,9 @@ def test_agreement_is_better_if_the_interval_lies_above_none():
     assert measured(pairs(right_in(LABELS, 0.6, 2), LABELS), pairs(GOOD, LABELS)).better
     assert not measured(pairs(GOOD, LABELS), pairs(GOOD, LABELS)).better
     assert not measured(pairs(GOOD, [None] * 200), pairs(GOOD, [None] * 200)).better
+
+
+def test_a_run_without_any_answer():
+    run = pairs(GOOD, LABELS)
+    found = measured(run, replace(run, judgments=()))
+    assert (found.state, found.flips) == ("unknown", None)
