@@ -17,9 +17,11 @@ def turn_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
     if exact is not None and near is not None and none is not None:
         text = gettext(
             "In {exact} of {n:,} conversations, the first turn or step that fails is the labeled one, or none fails by "
-            "either; within one turn or step in {near}. A judge that passes everything would reach {none}.",
+            "either; within one turn or step in {near}. A judge that passes everything would be right in {none} of "
+            "{labeled:,} labeled ones.",
             exact=percent(exact),
             n=exact.n,
+            labeled=none.n,
             near=percent(near),
             none=percent(none),
         )
@@ -28,7 +30,8 @@ def turn_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
     if (after := known(metrics, RECOVERED)) is not None:
         text = gettext(
             "Of {n:,} conversations in which a turn or step before the last fails by the verdicts, the last one passes "
-            "in {rate}: it may have recovered, but its verdict does not replace those before it.",
+            "in {rate}: the agent may have recovered, or a verdict may be wrong, so the last one does not stand for "
+            "the whole.",
             n=after.n,
             rate=percent(after),
         )

@@ -109,6 +109,14 @@ _MODES = (
         ),
     ),
     Golden(
+        "turns",
+        (
+            f"run --output run {_panel('good', 'class_biased', 'faulty')} dataset=file dataset.path=imports/turns.jsonl"
+            f" dataset.unit=turn mode=pointwise criteria=overall {_BRACKET} rubric=pass_fail",
+        ),
+        page_data=True,
+    ),
+    Golden(
         "audit",
         (_run(*_QUICK, "dataset.limit=6", "probe=[repeat,order,padding,authority,refusal]", command="audit"),),
     ),

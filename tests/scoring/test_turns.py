@@ -310,7 +310,8 @@ def test_findings_on_failures():
     assert better[EXACT] == (
         "good",
         "In 80% [60, 90] of 20 conversations, the first turn or step that fails is the labeled one, or none fails by "
-        "either; within one turn or step in 90% [70, 100]. A judge that passes everything would reach 40% [30, 50].",
+        "either; within one turn or step in 90% [70, 100]. A judge that passes everything would be right in "
+        "40% [30, 50] of 20 labeled ones.",
     )
     assert better[RECOVERED][1].startswith("Of 8 conversations in which a turn or step before the last fails")
     assert texts_of(*given, metric(NONE, 0.7, 0.5, 0.8))[EXACT][0] == "info"
