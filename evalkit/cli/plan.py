@@ -23,7 +23,6 @@ from evalkit.cli.hydra_runner import study_jobs
 from evalkit.cli.label_plan import plan_labels
 from evalkit.cli.parser import study_words
 from evalkit.cli.run import AUDIT, audit_words
-from evalkit.cli.watch import Watched
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig, StoreConfig
 from evalkit.core.display import dollars
 from evalkit.engine import JudgingResult, Plan
@@ -95,6 +94,8 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
     """
     words = study_words(arguments)
     if words[:1] == [WATCH]:
+        from evalkit.cli.watch import Watched  # imports what serves judges
+
         watched = Watched.of(words[1:])
         jobs = [PlannedJob.of((), watched.planned(), watched.templates)]
     else:

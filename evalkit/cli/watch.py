@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from signal import SIGINT
 from typing import Final
@@ -23,10 +23,10 @@ from evalkit.errors import ConfigError, ExitStatus, Signaled
 from evalkit.hydra_app import find_study
 from evalkit.report.watch_page import watch_findings
 from evalkit.runs.layout import CONFIG, MANIFEST
-from evalkit.scoring.looks import BASELINE, Baseline
+from evalkit.scoring.looks import Baseline
 from evalkit.serving.folder import JUDGE, read_judge
 from evalkit.serving.judge import check_servers
-from evalkit.serving.watch import FILE, LOOKS, PAGE, look_config, next_look, read_watch, take_look
+from evalkit.serving.watch import FILE, PAGE, look_config, next_look, read_watch, take_look
 
 FOLDER: Final = Path("watch")
 
@@ -62,13 +62,7 @@ class Watched:
         if templates is not None and trusted is not None:
             own = [word.partition("=")[2] for word in words if word.partition("=")[0].endswith("api_base")]
             check_servers(config, [*trusted, *own])
-        name = (
-            config.judge.label
-            if source is None
-            else source.resolve().stem
-            if templates is None
-            else source.resolve().name
-        )
+        name = config.judge.label if source is None else source.resolve().name.removesuffix(".yaml")
         return Watched(config, templates, FOLDER / name.replace("/", "_"))
 
     def planned(self) -> RunConfig:
@@ -98,8 +92,7 @@ def main(arguments: Namespace) -> int:
         except RunInterruption as stop:
             display.close()
             raise Signaled(stop.judged.signal or SIGINT, interruption(config, stop.judged)) from None
-    status = status_of(baseline)
-    findings = watch_findings(baseline)
+    status, findings = STATUS.get(baseline.state, ExitStatus.DONE), watch_findings(baseline)
     if arguments.json:
         print(json.dumps(_content(baseline, folder), ensure_ascii=False))
     elif log_style() != "quiet":
@@ -115,28 +108,15 @@ def main(arguments: Namespace) -> int:
     return int(status)
 
 
-def status_of(baseline: Baseline) -> ExitStatus:
-    """Return the exit status after the last look."""
-    if not baseline.looks[-1].complete:
-        return ExitStatus.TOO_MANY_FAILURES
-    return ExitStatus.DONE if baseline.changed is None else ExitStatus.GATE_FAILED
+STATUS: Final = {"incomplete": ExitStatus.TOO_MANY_FAILURES, "changed": ExitStatus.GATE_FAILED}
+"""The exit status by the state after the last look; 0 for others."""
 
 
 def _content(baseline: Baseline, folder: Path) -> dict[str, object]:
     """Return the JSON of the command: what watch.json has about each look, without its answers."""
-    last = baseline.looks[-1]
-    compared = len(baseline.complete) > BASELINE
-    state = (
-        "incomplete" if not last.complete else "baseline" if not compared else "changed" if baseline.changed else "same"
-    )
-    looks = [
-        {**asdict(replace(one, answers=())), "folder": str(folder / LOOKS / f"{one.number:03}")}
-        for one in baseline.looks
-    ]
-    for one in looks:
-        one.pop("answers")
+    looks = [{name: value for name, value in asdict(one).items() if name != "answers"} for one in baseline.looks]
     return {
-        "state": state,
+        "state": baseline.state,
         "judge": baseline.judge,
         "cases": baseline.cases,
         "changed_at": baseline.changed.number if baseline.changed else None,

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, isfinite, log
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -104,6 +104,15 @@ class Baseline:
     def changed(self) -> Look | None:
         """The first look after which the evidence for a change sufficed."""
         return next((look for look in self.complete if look.facts is not None and look.facts.changed), None)
+
+    @property
+    def state(self) -> Literal["baseline", "incomplete", "same", "changed"]:
+        """What is known after the last look."""
+        if not self.looks[-1].complete:
+            return "incomplete"
+        if self.changed is not None:
+            return "changed"
+        return "same" if len(self.complete) > BASELINE else "baseline"
 
 
 def answers_of(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> dict[Unit, tuple[Answer, Answer]]:

@@ -85,6 +85,7 @@ def test_a_model_that_changes_behind_its_name(call: Call, study: list[str], mode
     assert (found["state"], [one["number"] for one in found["looks"]]) == ("baseline", [6])
     assert len(read_watch(Path("seen"))) == 2
     page = Path("seen/watch.html").read_text("utf-8")
+    assert (page.count(">earlier baseline<"), page.count(">baseline<")) == (5, 1)
     for text in ("earlier baseline", "较早的基线", "fp_2", 'href="looks/004/report.html"'):
         assert text in page
     assert sorted(path.name for path in Path("seen/looks").iterdir()) == [f"00{k}" for k in range(1, 7)]
