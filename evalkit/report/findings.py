@@ -34,6 +34,7 @@ from evalkit.report.diagnostics import (
     slice_findings,
 )
 from evalkit.report.panel_findings import panel_findings, subset_findings
+from evalkit.report.transport_findings import transport_findings
 from evalkit.report.turn_findings import turn_findings
 from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
@@ -103,7 +104,10 @@ def findings(
     first += ["missing/"] if lost >= MANY_MISSING else []
     found.sort(key=lambda one: not one.metric.startswith(tuple(first)) if first else False)
     tables = details or {}
-    found += subset_findings(metrics, tables.get("panel") or {})
+    found += [
+        *subset_findings(metrics, tables.get("panel") or {}),
+        *transport_findings(metrics, tables.get("transport") or {}),
+    ]
     return [*found, *ranking_findings(metrics, tables.get("ranking") or {}), *corrections(metrics)]
 
 

@@ -60,6 +60,7 @@ DERIVED: Final = (
     "cascade.json",
     "slices.json",
     "panel.json",
+    "transport.json",
     "variance.json",
     "annotators.json",
     "gate.json",

@@ -39,6 +39,7 @@ from evalkit.scoring.metrics.rates import (
 from evalkit.scoring.metrics.refits import FittedVote, fitted_classes, fitted_pairs, widened
 from evalkit.scoring.metrics.repeats import class_sample_statistics
 from evalkit.scoring.metrics.subsets import subset_results
+from evalkit.scoring.metrics.transport import with_results
 from evalkit.scoring.metrics.turns import turn_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.slices import slice_results
@@ -107,6 +108,8 @@ def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judg
     metrics = _metrics(config, scored, given_weights(cases))
     sliced, table = slice_results(config, cases, scored.found, scored.clusters)
     details = {**scored.details, **table}
+    if "transport" in details:
+        details["transport"] = with_results(details["transport"], metrics)
     return Scores(scored.verdicts, metrics | sliced, scored.frontier, details, scored.notes, scored.clusters)
 
 

@@ -66,6 +66,7 @@ from evalkit.scoring.metrics.transitivity import (
     cycle_results,
     edges_of,
 )
+from evalkit.scoring.metrics.transport import transport_statistics
 from evalkit.scoring.metrics.turns import turn_statistics
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
@@ -179,6 +180,7 @@ def extra_results(
         _conflicts(config, cases, verdicts, panel=panel),
         _ranking(config, cases, verdicts, clusters, panel=panel),
         _corrected(config, cases, verdicts, clusters),
+        _transported(config, cases, verdicts),
         _variance(config, cases, verdicts, judgments),
     ]
     tables = {name: table for _, named in parts for name, table in named.items()}
@@ -227,6 +229,13 @@ def _ranking(
 def _corrected(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> Found:
     found, table = mean_corrections(config, verdicts, clusters, given_weights(cases))
     return found, {"corrected": table}
+
+
+def _transported(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Found:
+    if verdicts.passes is not None or verdicts.scores is None:
+        return [], {}
+    found, table = transport_statistics(config, cases, verdicts.scores, given_weights(cases))
+    return found, {"transport": table} if table else {}
 
 
 def _variance(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns) -> Found:

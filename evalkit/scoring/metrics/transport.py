@@ -1,0 +1,117 @@
+"""Scores of systems without labels, corrected by labels of other systems, and the test of whether that works.
+
+The correction is a linear regression of grades on scores over the labeled systems. Each labeled system tests it: the
+mean of its grades is compared with the correction fitted on the other labeled systems. It passes if the interval of the
+difference lies within the margin (equivalence; Westlake 1976, Biometrics 32, 741-744), and fails if it lies outside.
+A system whose scores go beyond those with labels has no correction, because nothing shows how it continues there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from evalkit.config import RunConfig
+from evalkit.core.scale import Scale
+from evalkit.scoring.columns import ScoreColumns, system_codes
+from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Table, undefined
+from evalkit.types import Case, Metric
+
+FEW: Final = 10
+"""Systems with fewer labels count as unlabeled."""
+OUTSIDE: Final = 0.05
+"""Above this share of scores outside the range of labeled ones, a system has no correction."""
+GAP: Final = "transport/gap/"
+MEAN: Final = "transport/mean/"
+REFUSED: Final = "its scores go beyond those with labels"
+
+
+def transport_statistics(
+    config: RunConfig, cases: Sequence[Case], scored: ScoreColumns, weights: Floats | None
+) -> tuple[list[Statistic], dict[str, Any]]:
+    """Return the gap of each labeled system and the corrected mean of each other one, and their table.
+
+    They need two labeled systems, and one that is not labeled.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        scored: the scores.
+        weights: (cases,) the weights of labeled cases; `None` without weights.
+    """
+    names, system = system_codes(cases)
+    known = np.isfinite(scored.raw)
+    read = known & np.isfinite(scored.grade)
+    labels = np.bincount(system[read & (system >= 0)], minlength=len(names))
+    labeled = np.flatnonzero(labels >= FEW)
+    others = [code for code in range(len(names)) if labels[code] < FEW and (known & (system == code)).any()]
+    if len(labeled) < 2 or not others:
+        return [], {}
+    usable = read & np.isin(system, labeled)
+    x, y = scored.raw[usable], scored.grade[usable]
+    span = Scale.of(config.rubric).span
+    margin = config.scoring.margin * (float(np.ptp(y)) if np.isinf(span) else span)
+    weight = np.ones(len(cases)) if weights is None else weights
+    moments = [_sums(scored, usable & (system == code), weight) for code in labeled]
+    table, rows, found = Table.of([column for each in moments for column in each]), [], []
+    for place, code in enumerate(labeled.tolist()):
+        note = "difference of grades from scores corrected by the other labeled systems"
+        value, n = partial(_gap, place), int(labels[code])
+        found.append(Statistic(GAP + names[code], table, value, n=n, covered=scored.tally(usable) > 0, note=note))
+        rows.append({"system": names[code], "labels": n, "outside": None})
+    for code in others:
+        own = known & (system == code)
+        outside = float(np.mean((scored.raw[own] < x.min()) | (scored.raw[own] > x.max())))
+        mean = scored.tally.columns(own, np.where(own, scored.raw, 0.0))
+        refused = outside > OUTSIDE
+        columns = [*table.columns, *mean]
+        made = Statistic(MEAN + names[code], columns, _mean, n=int(own.sum()), note=f"corrected by {len(x)} labels")
+        if refused:
+            made = Statistic(MEAN + names[code], columns, undefined, n=int(own.sum()), why=REFUSED)
+        found.append(made)
+        rows.append({"system": names[code], "labels": int(labels[code]), "outside": round_metric(outside)})
+    return found, {"margin": round_metric(margin), "systems": rows}
+
+
+def _sums(scored: ScoreColumns, rows: Bools, weights: Floats) -> list[Floats]:
+    x, y = np.where(rows, scored.raw, 0.0), np.where(rows, scored.grade, 0.0)
+    return [column * weights for column in scored.tally.columns(rows, x, y, x * x, x * y)]
+
+
+def _line(moments: Floats) -> tuple[Floats, Floats]:
+    """Return the intercept and the slope of the regression of y on x, from moments (rows, systems, 5)."""
+    n, x, y, xx, xy = moments.sum(axis=1).T
+    spread = n * xx - x * x
+    slope = divide(n * xy - x * y, np.where(spread > 1e-9 * n * n, spread, 0.0))
+    return divide(y - slope * x, n), slope
+
+
+def _gap(place: int, totals: Floats) -> Floats:
+    moments = totals.reshape(len(totals), -1, 5)
+    start, slope = _line(np.delete(moments, place, axis=1))
+    n, x, y, _, _ = moments[:, place].T
+    return divide(y, n) - start - slope * divide(x, n)
+
+
+def _mean(totals: Floats) -> Floats:
+    start, slope = _line(totals[:, :-2].reshape(len(totals), -1, 5))
+    return start + slope * divide(totals[:, -1], totals[:, -2])
+
+
+def with_results(table: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
+    """Return the table with the result of each system: `pass`, `fail`, `undecided`, `untested` or `refused`."""
+    rows = [{**row, "result": _result(row, metrics, table["margin"])} for row in table["systems"]]
+    return {**table, "systems": rows}
+
+
+def _result(row: Mapping[str, Any], metrics: Mapping[str, Metric], margin: float) -> str:
+    if row["outside"] is not None:
+        return "refused" if row["outside"] > OUTSIDE else "untested"
+    gap = metrics[GAP + row["system"]]
+    if gap.low is None or gap.high is None or (gap.low < -margin <= gap.high) or (gap.low <= margin < gap.high):
+        return "undecided"
+    return "pass" if -margin <= gap.low <= gap.high <= margin else "fail"
