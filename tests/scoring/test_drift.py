@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from evalkit.core.splits import is_labeled, without_labels
 from evalkit.errors import ConfigError
 from evalkit.scoring import drift as module
 from evalkit.scoring.drift import Drift
-from evalkit.scoring.labels import is_labeled, unlabeled
 from evalkit.types import ChecklistItem, Completion, Judgment, Metric, Response
 from tests.scoring.drift_runs import SETTINGS, measured, pairs, right_in, scores, truth
 
@@ -327,7 +327,7 @@ def test_a_case_without_its_labels():
     responses = (Response("one", grade=3.0), Response("two", class_name="pass"))
     case = replace(pairs(["A"], ["A"]).cases[0], labels={"ann": "A"}, responses=responses, checklist=(item,))
     assert is_labeled(case)
-    bare = unlabeled(case)
+    bare = without_labels(case)
     assert not is_labeled(bare)
     assert [one.text for one in bare.responses] == ["one", "two"]
 
