@@ -21,7 +21,7 @@ from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgme
 from evalkit.scoring.labels import given_weights, label_weights, labels_needed, weigh_labels
 from evalkit.scoring.metrics.biases import class_decision_statistics, item_decision_statistics
 from evalkit.scoring.metrics.cascades import cascade_statistics
-from evalkit.scoring.metrics.checklists import checklist_statistics
+from evalkit.scoring.metrics.checklists import checklist_statistics, evidence_statistics
 from evalkit.scoring.metrics.classes import (
     class_extras,
     class_statistics,
@@ -214,7 +214,8 @@ def _score_checklists(
 def _of_checklists(
     config: RunConfig, cases: Sequence[Case], items: ItemColumns, asked: JudgmentColumns
 ) -> list[Statistic | Metric]:
-    agreement = [*checklist_statistics(items, config.scoring.checklist), *item_decision_statistics(items)]
+    own = [*checklist_statistics(items, config.scoring.checklist), *evidence_statistics(items, cases)]
+    agreement = [*own, *item_decision_statistics(items)]
     return [*agreement, *missing_statistics(asked), *turn_statistics(cases, Scale.of(config.rubric), items)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from evalkit import load_config
 from evalkit.config import ScoringConfig
 from evalkit.core.checklists import ChecklistError, leaves, read_items
+from evalkit.core.turns import Part, render
 from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
 from evalkit.scoring.compare import RunEntry, compare_runs
@@ -355,3 +357,38 @@ def test_each_run_is_compared_by_its_own_checklist() -> None:
         assert means["plain"] == pytest.approx((0.5 + 1.0 + 0.5) / 3)
         assert means["weighted"] == pytest.approx((0.9 + 1.0 + 0.1) / 3)
         assert means.get("whole", 3.0) == 3.0
+
+
+def test_reasons_that_name_turns_which_the_judge_did_not_see_are_counted() -> None:
+    before = render(
+        [Part(1, "said", "user", "Hi"), Part(1, "said", "assistant", "Hello"), Part(2, "said", "user", "?")]
+    )
+    own = [render([Part(2, "said", "assistant", text, judged=True)]) for text in ("a", "b")]
+    items = read_items([{"id": "x", "criterion": "X"}, {"id": "y", "criterion": "Y"}], responses=2)
+    cases = [Case(f"c{n}", before, tuple(map(Response, own)), checklist=items) for n in range(3)]
+    cases.append(Case("plain", "prompt", (Response("text"), Response("text")), checklist=items))
+    reasons = {
+        ("c0", 0): ("see [turn 1] and [turn 2]", "none"),
+        ("c0", 1): ("[turn 3] does not exist", "[turns 1 and 2]"),
+        ("c1", 0): ("[step 2]", "[turn 1] [turn 9]"),
+        ("plain", 0): ("[turn 7]", ""),
+    }
+    judgments = [
+        replace(
+            judged(one.id, unit=unit, x=MET, y=NOT),
+            answer={
+                "items": [
+                    {"item": name, "reason": reason, "answer": MET}
+                    for name, reason in zip("xy", reasons.get((one.id, unit), ("", "")), strict=True)
+                ]
+            },
+        )
+        for one in cases
+        for unit in (0, 1)
+    ]
+    metric = scored(cases, judgments).metrics["checklist/evidence/unknown_turn"]
+    cited = [[int(number) for number in re.findall(r"\d", text)] for texts in reasons.values() for text in texts[:2]]
+    named = [numbers for numbers in cited[:-2] if numbers]
+    assert (metric.n, metric.value) == (len(named), sum(max(numbers) > 2 for numbers in named) / len(named)) == (5, 0.4)
+    assert metric.low is not None
+    assert "checklist/evidence/unknown_turn" not in scored(cases[-1:], judgments[-2:]).metrics

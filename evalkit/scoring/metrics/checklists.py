@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from evalkit.core.turns import cited_turns, parts_of, unit_of
 from evalkit.scoring.stats.arrays import Bools, Codes
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.stats.confusion import Confusion, kappa
 from evalkit.scoring.verdicts.checklists import CANNOT, MET, MISSING, NOT_MET, ItemColumns, Score
-from evalkit.types import Metric
+from evalkit.types import Case, Metric
 
 MOST_NAMES = 50
 """At most this many tags and this many items have metrics of their own: the most frequent."""
@@ -49,6 +50,27 @@ def checklist_statistics(columns: ItemColumns, rule: str) -> list[Statistic | Me
         why = "no such item has an answer"
         found.append(tally.rate(f"checklist/met_rate/{name}", met, answered & rows, unread & rows, why=why))
     return found + _agreement(columns, tally)
+
+
+def evidence_statistics(columns: ItemColumns, cases: Sequence[Case]) -> list[Statistic]:
+    """Return how often the reasons for answers name turns that the judge did not see; nothing without numbered turns.
+
+    Args:
+        columns: the items of every response.
+        cases: the cases.
+    """
+    responses = [(case, index) for case in cases for index in range(len(case.responses))]
+    if all(unit_of(case.responses[index].text) is None for case, index in responses):
+        return []
+    shown = [{part.turn for part in parts_of(case, index)} for case, index in responses]
+    named = [
+        (bool(shown[at]) and {*cited_turns(item.explanation)}, shown[at])
+        for at, verdicts in enumerate(columns.verdicts)
+        for item in verdicts
+    ]
+    cites = np.array([bool(numbers) for numbers, _ in named])
+    unknown = np.array([bool(numbers and numbers - known) for numbers, known in named])
+    return [columns.tally.rate("checklist/evidence/unknown_turn", unknown, cites, why="no reason names a turn")]
 
 
 def _decided(codes: Codes) -> Bools:
