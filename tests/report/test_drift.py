@@ -114,7 +114,7 @@ def test_a_prompt_that_changed():
         measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.97, 2), LABELS, **sections), manifest=manifest)
     )
     assert first.startswith("Better: right in 85% before and 97% after")
-    assert rest[0] == "The prompt changed: criteria.quality.description, prompt.pairwise."
+    assert rest[0] == "The prompt, criteria or scale changed: criteria.quality.description, prompt.pairwise."
 
 
 def test_a_prompt_that_changed_with_the_judge():
@@ -181,7 +181,7 @@ def test_picked_labels():
 
 def test_a_settings_change():
     rest = read(measured(pairs(GOOD, LABELS), pairs(GOOD, LABELS, tie={"threshold": 0.2})))[1:]
-    assert rest[0] == "Settings that turn answers into verdicts changed: tie.threshold 0.0 → 0.2."
+    assert rest[0] == "Settings of swaps, ties or scoring changed: tie.threshold 0.0 → 0.2."
 
 
 def test_answers_that_are_missing():
