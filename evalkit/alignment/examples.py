@@ -13,7 +13,8 @@ from evalkit.config import Example, RunConfig
 from evalkit.core.hashing import digest
 from evalkit.core.splits import without_labels
 from evalkit.engine.event_loop import run_async
-from evalkit.errors import ConfigError, Signaled
+from evalkit.engine.judging import NEVER_SENT
+from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.results import RunResult, Spent
 from evalkit.runs import layout
 from evalkit.runs.read import read_record
@@ -61,6 +62,12 @@ def _example(config: RunConfig, case: Case, response: Response) -> Example | Non
     return Example(response=response.text, justification=why, prompt=case.prompt, score=grade)
 
 
+class AnswersError(EvalkitError):
+    """Too many calls failed to compare prompts; answers that were received are stored."""
+
+    status = ExitStatus.TOO_MANY_FAILURES
+
+
 @dataclass
 class Asking:
     """Judges sides with other prompts within a budget; stored answers cost nothing.
@@ -86,6 +93,7 @@ class Asking:
 
         Raises:
             ConfigError: if a template or a judge cannot be used.
+            AnswersError: if more calls fail than `runner.max_failure_rate` allows.
             Signaled: if the user stopped it; received answers are stored.
         """
         changes = {"runner.budget_usd": self.budget_usd, "runner.budget_calls": None, "runner.budget_scope": "run"}
@@ -94,6 +102,10 @@ class Asking:
         judged = run_async(ask_judges(own, cases, build_evaluator(own, templates_of(self.result)), spent=self.spent))
         if judged.interrupted:
             raise Signaled(judged.signal or SIGINT, "interrupted: received answers are stored; run it again to resume")
+        failed = [one for one in judged.judgments if one.status == "failed" and one.error_kind not in NEVER_SENT]
+        if len(failed) > config.runner.max_failure_rate * len(judged.judgments):
+            what = f"{len(failed)} of {len(judged.judgments)} calls failed, for example: {failed[0].error}"
+            raise AnswersError(f"{what}; run it again to resume")
         if judged.stopped is not None:
             return None
         self.last = max(self.last, (self.spent.usd - before) / max(len(cases), 1))

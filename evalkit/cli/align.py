@@ -19,13 +19,13 @@ from evalkit.core.display import dollars, number
 from evalkit.core.translation import in_every_language
 from evalkit.decision import SCORES
 from evalkit.errors import ConfigError, ExitStatus, TrackingError, did_you_mean
+from evalkit.report.comparison import with_interval
 from evalkit.report.decisions import USES
 from evalkit.results import RunResult
 from evalkit.runs import read_run
 from evalkit.runs.layout import ALIGNMENTS
 from evalkit.tracking import register_prompt
 from evalkit.tracking.connection import one_at_a_time
-from evalkit.types import Metric
 
 TUNE: Final = "tune"
 _GROUP: Final = "align."
@@ -62,7 +62,7 @@ def _register(result: RunResult, found: Alignment) -> ExitStatus:
     if found.preset is None or found.test is None or not found.prompt:
         return ExitStatus.DONE
     values = {"before": found.test.before, "after": found.test.after, "difference": found.test.gain}
-    tags = {f"evalkit.align.{name}": _interval(metric) for name, metric in values.items()}
+    tags = {f"evalkit.align.{name}": with_interval(metric) for name, metric in values.items()}
     tags["evalkit.align.metric"] = found.metric
     try:
         version = register_prompt(result.config.tracking, found.preset.stem, found.prompt, tags, folder=Path.cwd())
@@ -139,7 +139,7 @@ def _print(found: Alignment, folder: Path) -> None:
     console = plain_console()
     console.print(print_heading("align", f" ({folder}, {found.tried} combinations of settings)"))
     if not found.split.held_out:
-        log("note", "reports of this run show all labels, so test is not untouched; dataset.holdout=0.3 keeps it so")
+        log("note", "reports of this run have shown you all labels; dataset.holdout=0.3 keeps those of test out")
     for knob, why in found.obstacles.items():
         log("note", f"{knob} cannot be tuned: {why}")
     for key, value in found.settings.items():
@@ -156,7 +156,7 @@ def _print(found: Alignment, folder: Path) -> None:
             if proof is not None:
                 table.add_row(name, *_cells(found.metric, proof))
         if found.optimism is not None:
-            table.add_row("optimism", found.metric, "", "", _interval(found.optimism, signed=True), "", "")
+            table.add_row("optimism", found.metric, "", "", with_interval(found.optimism, signed=True), "", "")
         console.print(table)
     console.print()
     console.print(f"  • {_OUTCOMES[found.outcome]}")
@@ -178,16 +178,9 @@ def _cells(metric: str, proof: Proof) -> tuple[str, ...]:
     decision = before if before == after else f"{before} → {after}"
     return (
         metric,
-        _interval(proof.before),
-        _interval(proof.after),
-        _interval(proof.gain, signed=True),
+        with_interval(proof.before),
+        with_interval(proof.after),
+        with_interval(proof.gain, signed=True),
         decision,
         str(proof.gain.n),
-    )
-
-
-def _interval(metric: Metric, *, signed: bool = False) -> str:
-    value = number(metric.value, signed=signed)
-    return (
-        value if metric.low is None or metric.high is None else f"{value} [{number(metric.low)}, {number(metric.high)}]"
     )

@@ -23,7 +23,7 @@ def values_table(comparison: Comparison, decisions: Sequence[Decision] = ()) -> 
     for entry in comparison.entries:
         if entry.metric.value is not None and entry.metric.name in (*COLUMNS["compared"], *comparison.family):
             mark = f" {entry.letters}" if entry.letters else ""
-            by_name.setdefault(entry.metric.name, {})[entry.run] = _with_interval(entry.metric) + mark
+            by_name.setdefault(entry.metric.name, {})[entry.run] = with_interval(entry.metric) + mark
     return [*rows, *([name, *(values.get(run, "–") for run in comparison.runs)] for name, values in by_name.items())]
 
 
@@ -36,7 +36,7 @@ def differences_table(comparison: Comparison) -> list[list[str]]:
             [
                 f"{d.first} − {d.second}" if d in tested else f"{d.first}, {d.second}",
                 d.metric.name,
-                _with_interval(d.metric, signed=d in tested),
+                with_interval(d.metric, signed=d in tested),
                 str(d.metric.n),
                 d.test or "",
                 _p(d.p).removeprefix("= "),
@@ -61,14 +61,15 @@ def _sentence(d: Difference, alpha: float) -> str:
     if d.p_holm is None:
         return f"No difference between {what}: {d.test}."
     if d.p_holm <= alpha:
-        return f"A difference between {what}: {_with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}."
+        return f"A difference between {what}: {with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}."
     seen = f"; with these cases one of {number(d.detectable)} would have been" if d.detectable is not None else ""
     if d.detectable is not None and d.detectable > 1 and d.metric.name.startswith("agreement/accuracy"):
         seen = "; these cases are too few to show any"
-    return f"No difference found between {what}: {_with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}{seen}."
+    return f"No difference found between {what}: {with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}{seen}."
 
 
-def _with_interval(metric: Metric, *, signed: bool = False) -> str:
+def with_interval(metric: Metric, *, signed: bool = False) -> str:
+    """Return the value of a metric and its interval in brackets, if it has one."""
     value = number(metric.value, signed=signed)
     if metric.low is None or metric.high is None:
         return value

@@ -44,7 +44,7 @@ def test_a_threshold_is_found_and_proved(ties, capfd):
     assert "Better on test labels that did not choose the settings." in done.out
     assert "written: conf/method/aligned.yaml; use it with method=aligned" in done.out
     assert "Test labels opened once." in done.out
-    assert "reports of this run show all labels" in done.err
+    assert "reports of this run have shown you all labels" in done.err
     preset = Path("conf/method/aligned.yaml").read_text()
     assert preset.startswith("# @package _global_\n# From `evalkit align`: agreement/accuracy +")
     threshold = yaml.safe_load(preset)["tie"]["threshold"]

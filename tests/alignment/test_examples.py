@@ -20,7 +20,7 @@ from evalkit.config import RunConfig
 from evalkit.holdout import read_split
 from evalkit.types import Case, Response
 from tests.support.command_line import Commands, call_main
-from tests.support.fake_provider import Provider, Reply, said
+from tests.support.fake_provider import Provider, Reply, refused, said
 
 N = 150
 PRICE = 1e-4  # of one call
@@ -169,6 +169,17 @@ def test_an_answer_that_the_budget_does_not_pay_for_keeps_test_closed(run, provi
     assert not Path("conf").exists()
     assert "Better on test labels" in call_main(capfd, *words, "align.budget_usd=1").out
     assert len(provider.requests) == n + m
+
+
+def test_failed_calls_are_no_result(run, provider, capfd):
+    run("runner.retries=0")
+    provider.rule = lambda _: refused(400, "no more of this")
+    line = call_main(capfd, *ALIGN, "align.budget_usd=1", status=2).err.strip().splitlines()[-1]
+    assert "of 52 calls failed, for example: " in line
+    assert "run it again to resume" in line
+    assert not Path("run/alignments.json").exists()
+    provider.rule = rule
+    assert "Better on test labels" in call_main(capfd, *ALIGN, "align.budget_usd=1").out
 
 
 @pytest.mark.slow

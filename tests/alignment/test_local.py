@@ -1,0 +1,40 @@
+"""The embedded judge, aligned from the command line in both languages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import BRIEF, call_main
+
+TEXTS = {
+    "en": ("Name a prime number below {n}.", "2 is prime.", "4 is prime."),
+    "zh": ("说出一个小于 {n} 的质数。", "2 是质数。", "4 是质数。"),
+}
+
+
+@pytest.mark.local
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_embedded_judge_is_aligned(language, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    prompt, *responses = TEXTS[language]
+    rows = [
+        {"id": k, "prompt": prompt.format(n=k + 5), "response": responses[k % 2], "label": ("pass", "fail")[k % 2]}
+        for k in range(8)
+    ]
+    Path("cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    how = [f"prompt={language}", "mode=pointwise", "criteria=overall", "rubric=pass_fail", "judge.max_tokens=60"]
+    if language == "zh":
+        how[3:4] = ["rubric=pass_fail_zh", "dataset.label_map={pass: 通过, fail: 不通过}"]
+    data = ("dataset=file", "dataset.path=cases.jsonl", "dataset.holdout=0.3")
+    call_main(capfd, "run", "judge=smollm2", *how, *data, *BRIEF, "--output", "run")
+    words = ("align", "run", "tune=examples", "align.sets=1", "align.examples=2", "align.budget_usd=0")
+    assert "labels by id: train 3, dev 3, test 2" in call_main(capfd, "plan", *words).out
+    done = call_main(capfd, *words)
+    assert "examples 1 of 1: agreement" in done.err
+    assert "The judge is unchanged" in done.out
+    [found] = json.loads(Path("run/alignments.json").read_text())["alignments"]
+    assert (found["cost_usd"], found["outcome"]) == (0, "none")
