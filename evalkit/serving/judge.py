@@ -163,7 +163,10 @@ class Judge:
 
     async def batch(self, cases: Iterable[Mapping[str, Any]]) -> list[JudgeVerdict]:
         """Judge cases, each a mapping of the fields of a call; the errors are those of a call."""
-        read = [self.case(fields, str(number)) for number, fields in enumerate(cases, 1)]
+        return await self.verdicts([self.case(fields, str(number)) for number, fields in enumerate(cases, 1)])
+
+    async def verdicts(self, read: Sequence[Case]) -> list[JudgeVerdict]:
+        """Judge cases; the errors are those of a call."""
         # Ids of callers may repeat; scoring needs each once.
         numbered = [replace(case, id=str(number)) for number, case in enumerate(read)]
         judgments, verdicts = await self.judged(numbered)

@@ -121,11 +121,10 @@ class Service:
             Refusal: If it is not a case for this judge, or there is no answer.
         """
         try:
-            given = fields.model_dump(exclude_none=True)
-            self._judge.case(given)
+            case = self._judge.case(fields.model_dump(exclude_none=True))
         except EvalkitError as error:
             raise Refusal(422, str(error)) from None
-        verdict = await self._ask(self._judge(**given))
+        (verdict,) = await self._ask(self._judge.verdicts([case]))
         self._count(verdict.status, verdict.trust)
         _raise_if_failed(verdict.error, verdict.error_kind)
         return verdict.json()
