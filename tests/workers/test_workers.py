@@ -142,7 +142,13 @@ def test_cases_in_memory_are_refused_before_anything_is_paid(folder) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "judge"), [*((engine, "simulated") for engine in ENGINES), ("slurm", "reward")])
+@pytest.mark.parametrize(
+    ("engine", "judge"),
+    [
+        *((engine, "simulated") for engine in ENGINES),
+        pytest.param("slurm", "reward", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_run_whose_workers_die_has_the_metrics_of_a_single_process(
     call, folder, engine, judge, monkeypatch, provider
 ) -> None:
