@@ -94,8 +94,8 @@ def subset_findings(metrics: Metrics, table: Mapping[str, Any]) -> Iterator[Find
     else:
         text = gettext("It is open whether {names} can replace all {judges} judges within {margin} points of accuracy.")
     text = gettext(
-        "{finding} Accuracy {accuracy} on {n:,} labels, a difference of {lead} points, each for a subset chosen on "
-        "other labels.",
+        "{finding} Accuracy {accuracy} on {n:,} labels, a lead of {lead} points over all judges, each for a subset "
+        "chosen on other labels.",
         finding=text.fill(names=joined(chosen["judges"], pgettext("names", ", ")), **facts),
         accuracy=percent(accuracy),
         n=accuracy.n,
