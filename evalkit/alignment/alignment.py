@@ -22,7 +22,7 @@ from evalkit.config import RunConfig
 from evalkit.config.align import EXAMPLES, AlignConfig, Knob
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.splits import Side as SideName
-from evalkit.core.splits import Split, is_labeled, without_labels
+from evalkit.core.splits import Split, without_labels
 from evalkit.datasets.load import fingerprint
 from evalkit.decision import SCORES, USES, Decision, Kind, decide, kind_of, known
 from evalkit.errors import ConfigError
@@ -147,23 +147,16 @@ class Labels:
             ConfigError: if the file of held-out labels is damaged.
         """
         ids = self.split.ids(name)
-        held = {case.id: case for case in read_held_out(self.folder)} if self._hidden(name) else {}
+        hidden = name == "test" and self.split.held_out
+        held = {case.id: case for case in read_held_out(self.folder)} if hidden else {}
         cases = [held.get(case.id, case) for case in self.result.cases if case.id in ids]
         kept = {case.id for case in cases}
         side = Side(cases, [one for one in self.result.judgments if one.case_id in kept])
         return side.labeled() if labeled else side
 
-    def _hidden(self, name: SideName) -> bool:
-        return name == "test" and self.split.held_out
-
     def clusters(self, name: SideName) -> int:
         """Return the number of labeled clusters of a side."""
-        held = {case.id for case in read_held_out(self.folder)} if self._hidden(name) else None
-        ids = self.split.ids(name)
-        mask = [
-            case.id in ids and (is_labeled(case) if held is None else case.id in held) for case in self.result.cases
-        ]
-        return Clusters.of(self.result.config, self.result.cases).covered(np.array(mask, dtype=bool))
+        return Clusters.of(self.result.config, self.side(name, labeled=True).cases).count
 
     def obstacles(self, tune: Sequence[Knob]) -> dict[Knob, str]:
         """Return the settings to tune that cannot change anything, and why.
