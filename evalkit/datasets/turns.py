@@ -150,12 +150,18 @@ def _numbered(messages: Sequence[_Message], unit: Unit) -> tuple[list[_Message],
 
 
 class _Conversation:
-    """One conversation, with each part rendered once; `units` is the number of its turns or steps."""
+    """One conversation, with each part rendered once; `units` is the number of its turns or steps.
+
+    `labels` and `trace_spans` are those of the last message of a turn or step that has one, by its number.
+    """
 
     def __init__(self, messages: Sequence[_Message], config: DatasetConfig) -> None:
         self.unit: Unit = "step" if config.unit == "step" else "turn"
         self._messages, self.units = _numbered(messages, self.unit)
         self._whole = config.unit == "conversation"
+        own = [(one.parts[0].turn, one) for one in self._messages if not one.is_input]
+        self.labels = {number: one.label for number, one in own if one.label is not None}
+        self.trace_spans = {number: one.span for number, one in own if one.span is not None}
         inputs = [(part, one.is_input) for one in self._messages for part in one.parts]
         self._shown = [render([part], self.unit) for part, _ in inputs]
         self._judged = [render([replace(part, judged=True)], self.unit) for part, _ in inputs]
@@ -179,11 +185,6 @@ class _Conversation:
     def after(self, number: int) -> list[str]:
         """Return the parts after a unit."""
         return self._shown[self._spans[number][1] :]
-
-    def of_messages(self, number: int, key: str) -> Any:
-        """Return the label or the span of a unit: the last of its messages that has one."""
-        own = (one for one in reversed(self._messages) if not one.is_input and one.parts[0].turn == number)
-        return next((value for one in own if (value := getattr(one, key)) is not None), None)
 
     def size(self, *, after: bool) -> int:
         """Return the characters of all units with their contexts."""
@@ -344,12 +345,11 @@ class Conversations:
             self._tally.add(WHOLE.format(unit), place)
         plain = [{key: entry[key] for key in ("model",) if key in entry} for entry in entries]
         for number in range(1, shared + 1):
-            own = conversations[0].of_messages(number, "label")
-            spans = [one.of_messages(number, "span") for one in conversations]
+            own, span = conversations[0].labels.get(number), conversations[0].trace_spans.get(number)
             row = {
                 **base,
                 **({OUTCOME: outcome} if outcome is not None and OUTCOME not in base else {}),
-                **({SPAN: spans[0]} if spans[0] is not None else {}),
+                **({SPAN: span} if span is not None else {}),
                 "id": f"{id_} #{number}",
                 CONVERSATION: id_,
                 TURN: number,
@@ -369,8 +369,10 @@ class Conversations:
     ) -> Row:
         """Return a row with the prompt and the responses of a unit."""
         befores = [one.before(number) for one in conversations]
-        alike = next((at for at, parts in enumerate(zip(*befores, strict=False)) if len({*parts}) > 1), None)
-        shared = min(map(len, befores)) if alike is None else alike
+        shared = len(befores[0])
+        for other in befores[1:]:
+            pairs = enumerate(zip(befores[0][:shared], other, strict=False))
+            shared = next((at for at, (one, two) in pairs if one != two), min(shared, len(other)))
         responses = []
         for one, before, entry in zip(conversations, befores, entries, strict=True):
             after = one.after(number) if self._config.after and len(conversations) > 1 else []
