@@ -293,6 +293,20 @@ def _write(file: Path, content: bytes) -> None:
         write_file(file, [content])
 
 
+def _next(result: RunResult, arguments: Namespace) -> LabelSample:
+    """Return the labels to give next, and print what they are expected to show."""
+    from evalkit.interop.next_labels import next_labels
+
+    found = next_labels(result, arguments.next, arguments.seed)
+    print(f"{found.labels:,} labels will be about as precise as {found.effective:,.0f} at random")
+    if (metric := found.metric) is not None and metric.low is not None and metric.high is not None:
+        print(
+            f"expected width of {metric.name}: {found.width:.3f}, now {metric.high - metric.low:.3f}; with labels at "
+            f"random {found.at_random:.3f}"
+        )
+    return found.sample
+
+
 def _record(folder: Path, sample: LabelSample) -> None:
     """Store in the run folder how cases were sampled, so that metrics weight their labels."""
     from evalkit.runs.layout import LABEL_SAMPLE
@@ -311,8 +325,11 @@ def label(arguments: Namespace) -> int:
     file, overrides = arguments.file, list(arguments.overrides)
     if file is not None and file.startswith("tracking.") and not Path(file).exists():
         file, overrides = None, [file, *overrides]
-    if sum(one is not None for one in (file, arguments.to, arguments.source, arguments.page or None)) != 1:
-        raise UsageError("label", "needs one of FILE, --page, --to mlflow and --from mlflow")
+    given = sum(one is not None for one in (file, arguments.to, arguments.source, arguments.page or None))
+    if given > 1 or not (given or arguments.next):
+        raise UsageError("label", "needs one of FILE, --page, --next N, --to mlflow and --from mlflow")
+    if arguments.next and (file is not None or arguments.source is not None or arguments.informative):
+        raise UsageError("label", "--next is for labels to be given: use it alone, with --page, or with --to mlflow")
     for flag in () if arguments.page else ("informative", "annotator", "port"):
         if getattr(arguments, flag) not in (None, False):
             raise UsageError("label", f"--{flag} needs --page")
@@ -327,6 +344,11 @@ def label(arguments: Namespace) -> int:
         raise ConfigError("labels of test are held out, and new ones would show them", where=str(folder), remedy=remedy)
     if arguments.to is not None:
         return _send(result, arguments, overrides)
+    if arguments.next and not arguments.page:
+        sample = _next(result, arguments)
+        _record(folder, sample)
+        print(f"{len(sample.units)} to label: evalkit label {folder} --page --next {arguments.next}")
+        return 0
     source = file if file is not None else arguments.source
     _config(result, overrides)  # report an invalid override before labels are read
     if arguments.page:
@@ -391,6 +413,8 @@ def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
     """Let an annotator label on a page until all is labeled, a click on Finish or Ctrl-C; then score the run again."""
     from evalkit.cli.label_page import HOST, LabelPage, page_of
     from evalkit.interop.label_session import LabelSession
+    from evalkit.interop.labeling import sample_for_labeling
+    from evalkit.interop.next_labels import sample_next
     from evalkit.runs import read_run
     from evalkit.serving.admission import listen
     from evalkit.tracking.connection import one_at_a_time
@@ -399,9 +423,10 @@ def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
         session = LabelSession(
             result,
             "human" if arguments.annotator is None else arguments.annotator,
-            count=arguments.n,
+            count=arguments.next or arguments.n,
             seed=arguments.seed,
-            informative=arguments.informative,
+            informative=arguments.informative or bool(arguments.next),
+            sampler=sample_next if arguments.next else sample_for_labeling,
         )
         try:
             page = LabelPage(session, page_of(session, result.config), listener)
@@ -470,7 +495,7 @@ def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> 
     from evalkit.interop.labeling import sample_for_labeling
     from evalkit.tracking.review import send_tasks
 
-    sample = sample_for_labeling(result, arguments.n, seed)
+    sample = _next(result, arguments) if arguments.next else sample_for_labeling(result, arguments.n, seed)
     if not sample.units:
         raise ConfigError("the run has no verdicts to label", where="evalkit label", remedy="name another run")
     sent = send_tasks(_config(result, overrides).tracking, result, sample, names, folder=Path.cwd())

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from evalkit.errors import ConfigError, DatasetError
 from evalkit.interop.labeling import (
     CHOICES,
     Label,
+    LabelSample,
     Task,
     class_reader,
     has_own_label,
@@ -66,6 +67,7 @@ class LabelSession:
         seed: The seed of the order of cases and responses.
         informative: Whether to sample informative cases more often, with known probabilities. Otherwise the cases
             without a label of the data set are in random order, or all cases if there are none.
+        sampler: How informative cases are sampled.
 
     Attributes:
         tasks: The tasks in the order of the page.
@@ -78,7 +80,16 @@ class LabelSession:
         DatasetError: If the annotator's file has an invalid label, or labels of another run.
     """
 
-    def __init__(self, result: RunResult, annotator: str, *, count: int, seed: int, informative: bool) -> None:
+    def __init__(
+        self,
+        result: RunResult,
+        annotator: str,
+        *,
+        count: int,
+        seed: int,
+        informative: bool,
+        sampler: Callable[[RunResult, int, int], LabelSample] = sample_for_labeling,
+    ) -> None:
         if not _NAME.fullmatch(annotator):
             remedy = "use up to 40 letters, digits, spaces and . _ @ + -, with a letter or digit at both ends"
             raise ConfigError("cannot name a file", where=f"--annotator {annotator:.60}", remedy=remedy)
@@ -86,7 +97,7 @@ class LabelSession:
         self.file = self.folder / f"labels-{annotator}.jsonl"
         self.skipped: set[int] = set()
         self.question = _question(result)
-        self._result, self._seed = result, seed
+        self._result, self._seed, self._sampler = result, seed, sampler
         self._chances: Mapping[str, float] = {}
         self._reader, self._classes = class_reader(result.config), result.config.rubric.named_classes
         self._cases = {case.id: case for case in result.cases}
@@ -225,11 +236,12 @@ class LabelSession:
         keys.sort(key=lambda key: text_digest(f"{self._seed}\0{key}"))
         if informative:
             self._chances = recorded(self.folder) or {}
-            if all(self._answers(key) for key in keys if key[0] in self._chances):
-                sample = sample_for_labeling(self._result, count, self._seed)
+            if all(self._answers(key) or has_own_label(self._cases[key[0]]) for key in keys if key[0] in self._chances):
+                sample = self._sampler(self._result, count, self._seed)
                 write_files(self.folder, {LABEL_SAMPLE: sample.content()})
                 self._chances = sample.probabilities
-            tasks = [key for key in keys if key[0] in self._chances]
+            sampled = [key for key in keys if key[0] in self._chances]
+            tasks = [key for key in sampled if not has_own_label(self._cases[key[0]])] or sampled
         else:
             labeled = {*(self._result.manifest.get("own_labels") or ())}
             tasks = [key for key in keys if not (key[0] in labeled or has_own_label(self._cases[key[0]]))] or keys

@@ -441,7 +441,7 @@ KINDS: tuple[Kind, ...] = ("disagreement", "flip", "near", "plain")
 """Reasons to label a unit, the most informative first."""
 _NEAR = 0.34
 """A margin this close to the threshold is near it: one of three samples disagrees."""
-_EACH = 4
+EACH = 4
 """Strata are merged unless there are this many labels for each, on average."""
 
 
@@ -507,6 +507,15 @@ def _stratified(
     result: RunResult, names: Sequence[str], wanted: int, seed: int
 ) -> tuple[dict[str, float], dict[str, tuple[int, int]]]:
     """Return the probability of each sampled case by id, and the size of each stratum and of its sample."""
+    most = max(1, wanted // EACH)
+    members = next(level for level in strata_of(result, names, seed) if len(level) <= most)
+    shares = allocate({name: len(cases) for name, cases in sorted(members.items())}, wanted)
+    chosen = {case: shares[name] / len(members[name]) for name in shares for case in members[name][: shares[name]]}
+    return chosen, {name: (len(members[name]), share) for name, share in shares.items()}
+
+
+def strata_of(result: RunResult, names: Sequence[str], seed: int) -> Iterator[dict[str, list[str]]]:
+    """Yield the cases of each stratum in random order, in ever larger strata; the last has all cases."""
     known, size = set(names), labeled_size(result)
     reasons: dict[str, tuple[int, str]] = {}
     for verdict in result.verdicts:
@@ -514,19 +523,17 @@ def _stratified(
             kind = KINDS.index(disagreement_kind(verdict, result.config.tie.threshold))
             reason = (kind, _verdict_key(verdict))
             reasons[verdict.case_id] = min(reason, reasons.get(verdict.case_id, reason))
-    most = max(1, wanted // _EACH)
     levels = (
         {name: f"{KINDS[kind]}, verdict {key}" for name, (kind, key) in reasons.items()},
         {name: KINDS[kind] for name, (kind, _) in reasons.items()},
         dict.fromkeys(reasons, "all"),
     )
-    stratum = next(level for level in levels if level is levels[-1] or len(set(level.values())) <= most)
-    members: dict[str, list[str]] = {}
-    for name in sorted(names, key=lambda name: text_digest(f"{seed}\0{name}")):
-        members.setdefault(stratum[name], []).append(name)
-    shares = allocate({name: len(cases) for name, cases in sorted(members.items())}, wanted)
-    chosen = {case: shares[name] / len(members[name]) for name in shares for case in members[name][: shares[name]]}
-    return chosen, {name: (len(members[name]), share) for name, share in shares.items()}
+    ordered = sorted(names, key=lambda name: text_digest(f"{seed}\0{name}"))
+    for stratum in levels:
+        members: dict[str, list[str]] = {}
+        for name in ordered:
+            members.setdefault(stratum[name], []).append(name)
+        yield members
 
 
 def allocate(sizes: Mapping[str, int], wanted: int) -> dict[str, int]:
@@ -583,8 +590,9 @@ def with_probabilities(
 ) -> tuple[Case, ...]:
     """Return cases with new labels, and with the probability that they were chosen for them.
 
-    A case that had a label without such a probability keeps none. Otherwise the sample recorded in the run folder
-    decides: a case that it does not have was labeled anyway. Without a record, the label's own probability counts.
+    A case that had a label without such a probability keeps none, unless the sample recorded in the run folder includes
+    it, as a random one. Otherwise that sample decides: a case that it does not have was labeled anyway. Without a
+    record, the label's own probability counts.
 
     Args:
         before: the cases before they were labeled.
@@ -593,11 +601,13 @@ def with_probabilities(
         sampled: the recorded probabilities by case id; `None` without a record.
     """
     carried = {label.case_id: label.probability for label in labels}
+    had = {old.id for old in before if has_label(old) or old.labels}
+    adopted = had & (sampled or {}).keys() if len(had) < len(before) else set()
     found = []
     for old, new in zip(before, after, strict=True):
         earlier, given = inclusion(old), carried.get(old.id)
         probability: Any = earlier
-        if earlier is not None or (old.id in carried and not (has_label(old) or old.labels)):
+        if earlier is not None or old.id in adopted or (old.id in carried and old.id not in had):
             probability = given or earlier
             if sampled is not None and not _is_certain(given):
                 probability = sampled.get(old.id)

@@ -34,6 +34,8 @@ LEVELS = (
 )
 GROWTH = (1, 2, 4, 8, 16)
 _COLUMNS = 7
+GROUP, MOST_GROUPS = 5, 20
+"""Means of labels are poststratified by weight if each weight has this many labels, and there are at most so many."""
 ILL_CONDITIONED: Final = 1e6
 """A matrix of errors with a larger condition number cannot be inverted in any useful way."""
 SINGULAR: Final = "the judge's errors do not tell the classes apart (no usable inverse): the rates are not identified"
@@ -85,6 +87,16 @@ class Target:
     def weight(self) -> Floats:
         """The weight of each label, (rows,)."""
         return np.ones(len(self.judged)) if self.weights is None else self.weights
+
+    @property
+    def groups(self) -> list[tuple[Bools, float]]:
+        """The labels of each weight, (rows,), with their share of all rows; empty without several large groups."""
+        weights = np.round(np.where(self.labeled, self.weight, 0.0), 9)
+        values, counts = np.unique(weights[self.labeled], return_counts=True)
+        if not 2 <= len(values) <= MOST_GROUPS or counts.min() < GROUP:
+            return []
+        shares = values * counts / (values @ counts)
+        return [(weights == value, float(share)) for value, share in zip(values, shares, strict=True)]
 
     @property
     def unanswered(self) -> int:
@@ -158,7 +170,10 @@ def prediction_powered(target: Target, shares: Sequence[Target] = ()) -> Statist
     The estimate is mean_L(y) + k (mean_U(f) - mean_L(f)) for labels y, answers f, labeled rows L and unlabeled rows U.
     The k with the smallest variance is cov(y, f) / ((1 + |L|/|U|) var(f)) (Angelopoulos et al. 2023, arXiv 2301.09633,
     for k = 1; Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453, section 6, for this k). If labels have weights,
-    means over L are weighted, and U is all rows, because those without a label are not a random subset.
+    means over L are weighted, and U is all rows, because those without a label are not a random subset. Where there are
+    a few weights, each of several labels, means over L are those of the labels of each weight, weighted by their share
+    of all rows: poststratification (Holt and Smith 1979, J. R. Stat. Soc. A 142, 33-46). How many of the labels have
+    which weight is then no source of error, as in the sampling by strata that chose them.
 
     If the target is one of the `shares` of a whole, one k minimizes the sum of their variances, so that they sum to 1.
     Negative shares are then projected to the nearest point of the simplex (Duchi et al. 2008, Efficient projections).
@@ -169,11 +184,14 @@ def prediction_powered(target: Target, shares: Sequence[Target] = ()) -> Statist
     if others:
         note = f"{n} labels and {others} answers without a label; {RANDOM if target.weights is None else SAMPLED}"
 
+    of = tuple(share for _, share in target.groups)
+
     def value(totals: Floats) -> Floats:
-        k, parts = tuning(totals), _parts(totals)
+        parts = _parts(totals, _COLUMNS + 3 * len(of))
+        k = tuning(np.concatenate([part[:, :_COLUMNS] for part in parts], axis=1))
         if index is not None:
-            return onto_simplex(np.stack([_estimate(part, k) for part in parts], axis=1))[:, index]
-        mean = _estimate(totals, k)
+            return onto_simplex(np.stack([_estimate(part, k, of) for part in parts], axis=1))[:, index]
+        mean = _estimate(totals, k, of)
         return np.clip(mean, 0.0, 1.0) if target.proportion else mean
 
     return Statistic(
@@ -194,15 +212,18 @@ def _sums(target: Target) -> Floats:
     labeled, others = target.labeled, target.unlabeled if target.weights is None else target.answered
     y, f = np.where(labeled, target.labels, 0.0), np.where(labeled, target.judged, 0.0)
     rest, weight = np.where(others, target.judged, 0.0), target.weight
-    columns = (labeled * weight, y * weight, f * weight, y * f * weight, others, rest, f * f + rest * rest)
+    columns = [labeled * weight, y * weight, f * weight, y * f * weight, others, rest, f * f + rest * rest]
+    columns += [column for rows, _ in target.groups for column in (1.0 * rows, y * rows, f * rows)]
     return np.stack(target.tally.columns(*columns), axis=1)
 
 
-def _estimate(totals: Floats, k: Floats) -> Floats:
-    n, y, f, _, others, rest, _ = totals.T
-    mean = divide(np.where(n > 1, y, np.nan), n)
-    shift = np.where(others > 0, divide(rest, others) - divide(f, n), 0.0)
-    return mean + k * shift
+def _estimate(totals: Floats, k: Floats, shares: Sequence[float] = ()) -> Floats:
+    n, y, f, _, others, rest, _ = totals.T[:_COLUMNS]
+    mean, judged = divide(np.where(n > 1, y, np.nan), n), divide(f, n)
+    if shares:
+        counts, labels, answers = (totals[:, _COLUMNS + at :: 3] for at in range(3))
+        mean, judged = (divide(sums, counts) @ np.array(shares) for sums in (labels, answers))
+    return mean + k * np.where(others > 0, divide(rest, others) - judged, 0.0)
 
 
 def onto_simplex(shares: Floats) -> Floats:
@@ -213,8 +234,8 @@ def onto_simplex(shares: Floats) -> Floats:
     return np.maximum(shares - np.take_along_axis(excess, last[:, None], axis=1), 0.0)
 
 
-def _parts(totals: Floats) -> list[Floats]:
-    return [totals[:, at : at + _COLUMNS] for at in range(0, totals.shape[1], _COLUMNS)]
+def _parts(totals: Floats, width: int) -> list[Floats]:
+    return [totals[:, at : at + width] for at in range(0, totals.shape[1], width)]
 
 
 def tuning(totals: Floats) -> Floats:
@@ -223,7 +244,7 @@ def tuning(totals: Floats) -> Floats:
     With the totals of several shares side by side, it is one k for all.
     """
     covariance = variance = np.zeros(len(totals))
-    for part in _parts(totals):
+    for part in _parts(totals, _COLUMNS):
         n, y, f, yf, others, rest, ff = part.T
         every = n + others
         covariance = covariance + np.nan_to_num(divide(yf, n) - divide(y, n) * divide(f, n)) * others
@@ -290,7 +311,7 @@ def label_plan(target: Target, shares: Sequence[Target], confidence: float, clus
         widths = {"width": variance, "without_judge": labels_only}
         row = {name: round_metric(2 * z * np.sqrt(value)) for name, value in widths.items()}
         plan["more_labels"].append({"labels": labels, **row})
-    totals = np.concatenate([_sums(share).sum(axis=0) for share in shares or (target,)])[None]
+    totals = np.concatenate([_sums(share).sum(axis=0)[:_COLUMNS] for share in shares or (target,)])[None]
     return plan | {"trust_in_judge": round_metric(tuning(totals)[0])}
 
 
