@@ -49,7 +49,7 @@ def written(monkeypatch):
 
 def count_alive() -> int:
     gc.collect()
-    # Not by isinstance, which asks each object for its class: some of the millions in a process of a suite load modules.
+    # isinstance asks each object for its class: some of the millions in a process of a suite load modules then.
     return sum(type(one) in (Case, Judgment, Verdict) for one in gc.get_objects())
 
 
