@@ -361,7 +361,8 @@ def to_cases(found: ParsedFile, source: str) -> tuple[list[Case], list[Judgment]
         if len(questions) > len({record.question for record in records}):
             notes.append(why)
     cases, judgments = [], []
-    for question in questions.values():
+    for name in [*questions]:
+        question = questions.pop(name)
         order = sorted(question.answers.values(), key=_by_name) if found.by_name else list(question.answers.values())
         cases.append(_case(question, order, tally))
         judgments += _judgments(question, [answer.key for answer in order], source, tally)
@@ -527,6 +528,8 @@ def _judgments(question: _Question, keys: Sequence[str], source: str, tally: Cou
     found = []
     for record in question.records:
         shown = tuple([keys.index(answer.key) for answer in record.shown])
+        unit = tuple(sorted(shown))
+        shown = unit if shown == unit else shown
         for said in (record.said, *record.others):
             samples = taken.setdefault((shown, said.judge), set())
             sample = said.sample
@@ -535,12 +538,12 @@ def _judgments(question: _Question, keys: Sequence[str], source: str, tally: Cou
             if samples and said.sample != sample:
                 tally[REPEATED if said.sample is None else RENUMBERED] += 1
             samples.add(sample)
-            found.append(_judgment(question.name, said, shown, sample, source))
+            found.append(_judgment(question.name, said, unit, shown, sample, source))
     return found
 
 
-def _judgment(case: str, said: RecordedJudgment, shown: Unit, sample: int, source: str) -> Judgment:
-    value, unit, read = said.value, tuple(sorted(shown)), said.read
+def _judgment(case: str, said: RecordedJudgment, unit: Unit, shown: Unit, sample: int, source: str) -> Judgment:
+    value, read = said.value, said.read
     if value is not None and shown != unit:
         value = -value + 0.0
     return Judgment(
