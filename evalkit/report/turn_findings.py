@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evalkit.config import CHECKLIST
 from evalkit.core.display import percent, points
 from evalkit.core.translation import gettext
 from evalkit.report.counts import Finding, Metrics, finding, known
 from evalkit.scoring.metrics.turns import EARLY, EXACT, LATE, NEAR, NONE, RECOVERED, SLOPE
 
 
-def turn_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+def turn_findings(metrics: Metrics, mode: str) -> Iterator[Finding]:
     """Yield what changes along conversations, and whether failures are found where they are."""
-    yield from _by_position(metrics)
+    yield from _by_position(metrics, mode)
     exact, near, none = (known(metrics, name) for name in (EXACT, NEAR, NONE))
     if exact is not None and near is not None and none is not None:
         text = gettext(
@@ -38,7 +39,7 @@ def turn_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
         yield finding(RECOVERED, "info", text)
 
 
-def _by_position(metrics: Metrics) -> Iterator[Finding]:
+def _by_position(metrics: Metrics, mode: str) -> Iterator[Finding]:
     slope, early, late = (known(metrics, name) for name in (SLOPE, EARLY, LATE))
     if slope is None or early is None or late is None or slope.low is None or slope.high is None:
         return
@@ -57,4 +58,10 @@ def _by_position(metrics: Metrics) -> Iterator[Finding]:
             "second; {slope} points from the first to the last turn or step. Late ones may also be easier to judge."
         )
     text = text.fill(early=percent(early), late=percent(late), slope=points(slope))
+    if "score/mean" in metrics and mode != CHECKLIST:
+        text = gettext(
+            "{finding} Agreement is here 1 minus the distance of score and grade as a share of the scale, which chance "
+            "alone can make high.",
+            finding=text,
+        )
     yield finding(SLOPE, "warn" if slope.high < 0 else "info", text)

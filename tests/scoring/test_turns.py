@@ -46,6 +46,7 @@ def run_of(conversations, mode="classes", judges=1, **settings):
                 continue
             verdict, label = part
             name, metadata = f"c{c} #{k}", {"conversation": f"c{c}", "turn": k, "turns": len(parts)}
+            metadata["position"] = k / len(parts)
             unit = (0, 1) if mode == "pairs" else (0,)
             checklist = ()
             if mode == "checklist":
@@ -214,12 +215,19 @@ def test_an_abstention_is_not_a_failure():
 
 
 def test_without_numbers_of_turns_there_are_no_such_metrics():
-    plain = {0: {"turn": "1"}, 1: {"turn": True}, 2: {"turns": 0}}
+    plain = {0: {"turn": "1"}, 1: {"turn": True}, 2: {"turns": 0}, 3: {"turns": 10**30}}
     part = [("pass", "pass")]
-    assert not any(name.startswith("turns/") for name in run_of([part, part, part], metadata=plain))
+    assert not any(name.startswith("turns/") for name in run_of([part] * 4, metadata=plain))
     mixed = run_of([part, [*part, *part]], metadata={0: {"turn": None}})
     assert mixed[EARLY].n == mixed[LATE].n == 1
     assert mixed[NONE].n == 1
+
+
+def test_two_cases_with_one_number_are_not_two_turns():
+    part = ("pass", "pass")
+    metrics = run_of([[part, part], [part, part]], metadata={1: {"conversation": "c0"}})
+    assert (metrics[EXACT].n, metrics[EXACT].missing, metrics[NONE].n) == (0, 0, 0)
+    assert (metrics[OUTCOME].n, metrics[OUTCOME].missing) == (0, 1)
 
 
 def test_reasons_without_a_value():
@@ -302,6 +310,9 @@ def test_findings_on_positions(ends, tone, words):
     assert words in found[SLOPE][1]
     assert ("may also be" in found[SLOPE][1]) == (ends[0] * ends[1] > 0)
     assert texts_of(*halves, metric(SLOPE, 0.0, None, None)) == {}
+    scores = texts_of(*halves, metric(SLOPE, sum(ends) / 2, *ends), metric("score/mean", 3.0, 2.0, 4.0))
+    assert scores[SLOPE][1].endswith("which chance alone can make high.")
+    assert "chance" not in found[SLOPE][1]
 
 
 def test_findings_on_failures():

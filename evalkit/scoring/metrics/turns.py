@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from evalkit.core.scale import PASSES, Scale
-from evalkit.core.turns import CONVERSATION, TURN, TURNS
+from evalkit.core.turns import CONVERSATION, TURN, TURNS, UNIT_KEYS
 from evalkit.scoring.columns import ScoreColumns, VerdictColumns
 from evalkit.scoring.judgments import ClassColumns
 from evalkit.scoring.metrics.correlation import NO_SCALE
@@ -24,6 +24,8 @@ from evalkit.scoring.verdicts.checklists import MET, MISSING, NOT_MET, ItemColum
 from evalkit.types import Case
 
 PASS, FAIL, UNKNOWN = 1, 0, -1
+MOST: Final = 2**31
+"""A count that no conversation reaches: a larger one is not that of a conversation."""
 NEVER: Final = 0
 """The first failure of a conversation in which every part passes."""
 EARLY: Final = "turns/agreement_early"
@@ -67,7 +69,8 @@ class Parts:
         rows = []
         for place, case in enumerate(cases):
             number, of = (case.metadata.get(name) for name in (TURN, TURNS))
-            if type(number) is int and type(of) is int and 1 <= number <= of and CONVERSATION in case.metadata:
+            numbered = type(number) is int and type(of) is int and 1 <= number <= of < MOST
+            if numbered and case.metadata.keys() >= {*UNIT_KEYS}:
                 rows.append((keys.setdefault(str(case.metadata[CONVERSATION]), len(keys)), number, of, place))
         if not rows:
             return None
@@ -113,7 +116,8 @@ class Parts:
         ends = self.number == self.of
         passing = np.add.reduceat(((codes == PASS) & self._gapless & ~ends).astype(np.int64), self.start)
         failed = np.maximum.reduceat((codes == FAIL) & ~ends, self.start)
-        process = np.select([failed, passing == self.of[last] - 1], [FAIL, PASS], UNKNOWN)
+        complete = (passing == self.of[last] - 1) & (self.sizes <= self.of[last])
+        process = np.select([failed, complete], [FAIL, PASS], UNKNOWN)
         return process.astype(np.int8), np.where(ends[last], codes[last], UNKNOWN).astype(np.int8)
 
 
