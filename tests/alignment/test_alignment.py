@@ -101,9 +101,11 @@ def test_labels_of_noise_keep_the_judge(ties, capfd):
     assert "no gain that these labels can show" in out.lower()
     assert "The judge is unchanged" in out
     assert not Path("conf").exists()
-    Path("run/split.json").unlink()
-    outcomes = {align(read_run(Path("run")), Path("run"), AlignConfig(seed=seed)).outcome for seed in range(6)}
-    assert outcomes <= {"none", "unproved"}
+    outcomes = set()
+    for seed in range(5):
+        folder = ties(f"noise-{seed}", noise=True, seed=seed)
+        outcomes.add(align(read_run(folder), folder, AlignConfig()).outcome)
+    assert "unproved" in outcomes <= {"none", "unproved"}
     assert not Path("conf").exists()
 
 
