@@ -156,7 +156,8 @@ def _fetch(config: RunConfig) -> Mapping[str, Fetch]:
 def _logs(paths: Sequence[Path], name: str, *, config: RunConfig) -> Source | None:
     from evalkit.interop.answers import log_source
 
-    return log_source(paths, name, classes=config.rubric.named_classes is not None)
+    turns = config.dataset.has_turns
+    return log_source(paths, name, classes=config.rubric.named_classes is not None, turns=turns)
 
 
 def _describe(path: Path) -> str | None:

@@ -277,7 +277,11 @@ class Conversations:
         listed = row.get("responses")
         if isinstance(listed, list) and len(listed) >= len(given) == 1 and given[0] in (None, ABSENT):
             given = given * len(listed)
-        entries = [dict(one) for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        entries = (
+            [dict(one) if isinstance(one, dict) else {"text": one} for one in listed]
+            if isinstance(listed, list)
+            else []
+        )
         entries = entries if len(entries) == len(given) else [{} for _ in given]
         texts = [row.get(end) for end in ends] if len(ends) == len(given) else [None] * len(given)
         conversations = []

@@ -48,7 +48,7 @@ class _Sample:
 _Log = Mapping[str, _Sample]
 
 
-def log_source(paths: Sequence[Path], name: str, *, classes: bool) -> Source | None:
+def log_source(paths: Sequence[Path], name: str, *, classes: bool, turns: bool = False) -> Source | None:
     """Return a source with the answers in a log, or in several logs with one case for each sample in all of them.
 
     A row has the log's metadata and the verdicts of its judges, as `judge NAME`; people's labels are labels.
@@ -57,6 +57,7 @@ def log_source(paths: Sequence[Path], name: str, *, classes: bool) -> Source | N
         paths: The logs.
         name: What the source is called.
         classes: Whether labels are classes of the rubric.
+        turns: Whether turns of conversations are judged, so that an answer with messages needs no text.
 
     Returns:
         `None` for a file that is not a log.
@@ -68,7 +69,7 @@ def log_source(paths: Sequence[Path], name: str, *, classes: bool) -> Source | N
     logs = {}
     for path in paths:
         if (reader := _reader(path)) is not None:
-            logs[path] = _read(reader, path, notes, f"{path}: " if len(paths) > 1 else "")
+            logs[path] = _read(reader, path, notes, f"{path}: " if len(paths) > 1 else "", turns=turns)
         elif len(paths) == 1:
             return None
         else:
@@ -89,7 +90,7 @@ def _reader(path: Path) -> Importer | None:
     return next((one for one in tools().values() if one.is_log and is_format(one, start)), None)
 
 
-def _read(reader: Importer, path: Path, notes: dict[str, None], where: str) -> _Log:
+def _read(reader: Importer, path: Path, notes: dict[str, None], where: str, *, turns: bool) -> _Log:
     """Return the samples of a log by id; `where` is the beginning of its notes."""
     parsed = read_format(reader, path, Options(answers=True))
     assert isinstance(parsed, ParsedFile)
@@ -97,7 +98,7 @@ def _read(reader: Importer, path: Path, notes: dict[str, None], where: str) -> _
     by_case: dict[str, list[Judgment]] = {case.id: [] for case in cases}
     for judgment in judgments:
         by_case[judgment.case_id].append(judgment)
-    samples = {case.id: _Sample(case, _answers(case, by_case[case.id])) for case in cases}
+    samples = {case.id: _Sample(case, _answers(case, by_case[case.id], turns=turns)) for case in cases}
     answers, written = sum(len(case.responses) for case in cases), sum(len(one.answers) for one in samples.values())
     if not written:
         raise DatasetError("has no answers to judge", where=str(path), remedy="use a log with the models' answers")
@@ -108,7 +109,7 @@ def _read(reader: Importer, path: Path, notes: dict[str, None], where: str) -> _
     return samples
 
 
-def _answers(case: Case, judgments: Sequence[Judgment]) -> list[_Answer]:
+def _answers(case: Case, judgments: Sequence[Judgment], *, turns: bool) -> list[_Answer]:
     """Return the answers of a case with a text; a verdict is the mean of a judge's scores, or its class."""
     verdicts: list[dict[str, Any]] = [{} for _ in case.responses]
     for one in judgments:
@@ -128,7 +129,7 @@ def _answers(case: Case, judgments: Sequence[Judgment]) -> list[_Answer]:
             by_answer[index],
         )
         for index, response in enumerate(case.responses)
-        if response.text
+        if response.text or (turns and by_answer[index])
     ]
 
 

@@ -14,6 +14,7 @@ from evalkit import load_config
 from evalkit.config import DatasetConfig
 from evalkit.core.turns import parse, parts_of
 from evalkit.datasets import Dataset, load_cases
+from evalkit.datasets.named import named_rows
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.scoring.stats.clusters import Clusters
 
@@ -311,6 +312,8 @@ def test_logs_without_messages_are_conversations_of_one_turn() -> None:
     dataset = load(rows, unit="turn")
     assert dataset.cases[0].prompt == "[turn 1: user]\nQ"
     assert dataset.cases[0].responses[0].text == "[turn 1, judged: assistant]\nA"
+    texts = load([{"id": "a", "prompt": "Q", "responses": ["A", "B"]}], "pairwise", unit="turn").cases[0]
+    assert [one.text for one in texts.responses] == [f"[turn 1, judged: assistant]\n{text}" for text in "AB"]
     assert "conversations without messages, made of the prompt and the response: 1" in " ".join(dataset.notes)
 
 
@@ -330,3 +333,18 @@ def test_messages_with_other_values_are_read_or_refused_in_one_line(name: str) -
                     refused.append(str(error))
     assert read > 50
     assert not any("\n" in line for line in refused)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(("benchmark", "path"), [("devai", "devai/instances"), ("paperbench", "paperbench")])
+def test_trajectories_are_joined_to_the_published_checklists(
+    benchmark: str, path: str, shared: Path, tmp_path: Path
+) -> None:
+    data = DatasetConfig(benchmark=benchmark, path=str(shared / "data" / path))
+    ids = [row["id"] for _, row in named_rows(benchmark, Path(str(data.path)))]
+    (tmp_path / "runs.jsonl").write_text("".join(json.dumps({"id": id_, "messages": CHAT}) + "\n" for id_ in ids))
+    join = {"agent": {"path": str(tmp_path / "runs.jsonl"), "by": "id"}}
+    config = data.model_dump() | {"unit": "step", "join": join, "fields": {"messages": "agent.messages"}}
+    cases = load_cases(DatasetConfig.model_validate(config), mode="checklist").cases
+    assert [case.metadata["conversation"] for case in cases] == [id_ for id_ in ids for _ in range(3)]
+    assert all(case.checklist for case in cases)

@@ -191,3 +191,15 @@ def test_spans_have_no_judgments_and_may_have_no_messages(tmp_path: Path) -> Non
         import_judgments("otel_spans", path, Options())
     with pytest.raises(DatasetError, match=r"no span has messages; record the content of messages"):
         cases_of(path)
+
+
+def test_an_agent_that_ends_with_a_call_has_steps_although_it_has_no_answer(tmp_path: Path) -> None:
+    called = {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": "add", "arguments": {}}]}
+    sample = {"id": "q", "epoch": 1, "input": "Add.", "target": "", "messages": [QUESTION, called], "output": {}}
+    path = tmp_path / "log.json"
+    log = {"version": 2, "status": "success", "eval": {"model": "m"}, "plan": {}, "samples": [sample]}
+    path.write_text(json.dumps(log), "utf-8")
+    (case,) = cases_of(path, "dataset.unit=step")
+    assert case.responses[0].text == "[step 1, judged: call add]\n{}"
+    with pytest.raises(DatasetError, match="has no answers to judge"):
+        cases_of(path)
