@@ -542,7 +542,10 @@ class ScoringConfig(Section):
     workers.
     """
     margin: Fraction = 0.05
-    """How much lower the accuracy or correlation of a cheaper job of a sweep may be while it is still recommended."""
+    """Differences up to this size do not matter: the accuracy or correlation of a cheaper job of a sweep, or of fewer
+    judges of a panel, the accuracy of a run after another (`drift`), and the mean of a system's corrected scores as a
+    share of the scale.
+    """
     cluster: str | None = None
     """Column whose equal values form a cluster, the unit of resampling; by default the conversation of turns or steps,
     or the prompt, if several cases share one. `id` makes each case its own cluster.

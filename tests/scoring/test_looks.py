@@ -160,6 +160,8 @@ def test_a_change_is_that_of_the_first_complete_look_that_shows_it():
     assert [one.number for one in baseline.complete] == [1, 2, 3, 5]
     assert baseline.changed is looks[4]
     assert replace(baseline, looks=tuple(looks[:3])).changed is None
+    states = [replace(baseline, looks=baseline.looks[: k + 1]).state for k in range(6)]
+    assert states == ["baseline", "baseline", "same", "incomplete", "changed", "incomplete"]
 
 
 def judged(case, unit, status="ok"):
