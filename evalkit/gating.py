@@ -24,7 +24,7 @@ from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.report.decisions import sentence
 from evalkit.results import RunResult
 from evalkit.runs import remove_files, write_run, written_files
-from evalkit.runs.layout import files_of
+from evalkit.runs.layout import DETAILS, files_of
 from evalkit.scoring.catalog import CATALOG, catalog_of
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.gate_rules import (
@@ -317,7 +317,7 @@ def write_with_gate(
     *,
     replace_run: bool = False,
 ) -> RunResult:
-    """Write a run with its files and its gate's files, and remove the files of an earlier gate.
+    """Write a run with its files and its gate's files, and remove tables and the gate's files of an earlier scoring.
 
     Args:
         folder: The run folder.
@@ -329,8 +329,8 @@ def write_with_gate(
     Raises:
         ConfigError: If the folder cannot be written.
     """
-    stale = written_files(folder) if replace_run else {JSON, JUNIT, MARKDOWN}
-    names = {*files, *gate, *(() if replace_run else result.manifest.get("files") or ())}
+    stale = written_files(folder) if replace_run else {JSON, JUNIT, MARKDOWN, *DETAILS}
+    names = {*files, *gate, *(() if replace_run else {*(result.manifest.get("files") or ())} - stale)}
     result = replace(result, manifest={**result.manifest, "files": sorted(name for name in names if "/" not in name)})
     written = write_run(folder, result, {**files, **gate})
     remove_files(folder, stale - {*files_of(result.config), *files, *gate})

@@ -41,14 +41,7 @@ ALIGNMENTS: Final = "alignments.json"
 FIGURES: Final = "figures"
 """The folder of the report's figures, one file per figure."""
 
-DERIVED: Final = (
-    FINDINGS,
-    PROMPTS,
-    "report.html",
-    PROBE_CASES,
-    PROBE_JUDGMENTS,
-    EFFECTS,
-    *(f"{DATASHEET}.{suffix}" for suffix in ("html", "md", "json")),
+DETAILS: Final = (
     "confusion.json",
     "missing.json",
     "frontier.json",
@@ -63,6 +56,17 @@ DERIVED: Final = (
     "transport.json",
     "variance.json",
     "annotators.json",
+)
+"""Tables behind the metrics. Each scoring writes those that it has, and removes the others."""
+DERIVED: Final = (
+    FINDINGS,
+    PROMPTS,
+    "report.html",
+    PROBE_CASES,
+    PROBE_JUDGMENTS,
+    EFFECTS,
+    *(f"{DATASHEET}.{suffix}" for suffix in ("html", "md", "json")),
+    *DETAILS,
     "gate.json",
     "gate.xml",
     "gate.md",

@@ -83,6 +83,15 @@ def test_the_next_judge_is_asked_only_about_what_the_first_one_is_not_sure_of(ca
     assert "all" in call("reproduce", "first").out
     strict = call("score", "first", "judge.target=0.99", "judge.last=answer", "scoring.bootstrap=20")
     assert "small 0%" in strict.out
+    voted = call("score", "first", "judge.vote=majority", "scoring.bootstrap=20")
+    assert "of the cascade" not in voted.out
+    files = json.loads(Path("first/manifest.json").read_text("utf-8"))["files"]
+    assert [Path("first/cascade.json").exists(), "cascade.json" in files] == [False, False]
+    assert [Path("first/panel.json").exists(), "panel.json" in files] == [True, True]
+    call("score", "first", "judge.vote=cascade", "scoring.bootstrap=20")
+    files = json.loads(Path("first/manifest.json").read_text("utf-8"))["files"]
+    assert [Path("first/cascade.json").exists(), "cascade.json" in files] == [True, True]
+    assert [Path("first/panel.json").exists(), "panel.json" in files] == [False, False]
     assert "the labels choose the thresholds of a cascade" in call("align", "first", "tune=[vote]", status=1).line()
     assert len(provider.requests) == 320
 
