@@ -69,6 +69,8 @@ def _nothing(metrics: Metrics) -> Finding:
             )
     elif any(metric.missing for metric in counted):
         why = gettext("No labeled case has a usable answer")
+    elif known(metrics, "cascade/abstained") is not None:
+        why = gettext("The cascade decides no case with a label that chose no threshold")
     else:
         text = gettext("No labels to compare with: it is unknown how far the judge can be trusted.")
         return finding(ACCURACY, "info", text)

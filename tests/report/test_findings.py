@@ -170,6 +170,13 @@ def test_labels_whose_answers_are_all_missing_are_not_said_to_be_none():
     assert none.text.startswith("No labels to compare with")
 
 
+def test_labels_on_which_a_cascade_abstains_are_not_said_to_be_none():
+    found = only("agreement/accuracy", cascade__abstained=1.0)
+    why = "The cascade decides no case with a label that chose no threshold"
+    assert found.text == f"{why}: its agreement with the labels is unknown."
+    assert found.tone == "bad"
+
+
 def test_without_an_interval_nothing_is_said_of_a_preference():
     found = only("position/first_rate", position__first_rate=(0.87, None, None, 8))
     assert "no clear preference" not in found.text.lower()
