@@ -132,7 +132,7 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
     what = f"smallest gain in {labels.metric} that these labels can prove, with a probability of 0.8"
     yield f"{what}: {number(smallest)}, {how}"
     if metric.value is not None and metric.value + smallest > 1:
-        yield f"The judge has {number(metric.value)} now, so these labels can prove no gain: label more cases."
+        yield f"The judge has {with_interval(metric)} now, so these labels can prove no gain: label more cases."
 
 
 def _print(found: Alignment, folder: Path) -> None:

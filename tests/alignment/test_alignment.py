@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -160,6 +161,9 @@ def test_a_plan_says_what_the_labels_can_prove(ties, capfd):
     assert "smallest gain in agreement/accuracy that these labels can prove, with a probability of 0.8: 0.2" in out
     assert sorted(path.name for path in Path("run").iterdir()) == before
     assert "can prove no gain" in call_main(capfd, "plan", "align", "small", "tune=threshold").out
+    ties("few", 24)
+    out = call_main(capfd, "plan", "align", "few", "tune=threshold").out
+    assert re.search(r"The judge has [\d.]+ \[[\d.]+, [\d.]+\] now, so these labels can prove no gain", out)
 
 
 @pytest.mark.parametrize(
