@@ -71,8 +71,9 @@ class Alignment:
     """The result of an alignment.
 
     Attributes:
-        outcome: `improved` on test labels; `unproved` or `worse` there; `unpaid` if the budget did not pay for test;
-            `none` is better on dev; or the goal is `reached` on dev by the run's own settings.
+        outcome: `improved` on test labels; `unproved` or `worse` there; `unpaid` if the budget did not pay for test, or
+            ended the search before any were better on dev; `none` is better on dev; or the goal is `reached` on dev by
+            the run's own settings.
         metric: the metric of agreement.
         split: the split, with the openings so far.
         tried: the number of combinations of settings that were compared on dev.
@@ -216,8 +217,8 @@ def align(
         test = labels.side("test", labeled=asking is not None)
         answered = search.answered(chosen, test)
         found = replace(found, outcome="unpaid") if answered is None else _proved(labels, found, chosen, test, answered)
-    elif reached:
-        found = replace(found, outcome="reached")
+    elif reached or search.unpaid:
+        found = replace(found, outcome="reached" if reached else "unpaid")
     if found.outcome == "improved":
         found = replace(found, preset=write_preset(found, settings.name))
     spent = Spent() if asking is None else asking.spent
@@ -248,6 +249,7 @@ class _Search:
         asking: the judge, if candidates need its calls.
         tell: called with the progress of calls.
         tried: the number of candidates that were compared.
+        unpaid: whether the budget ended the search.
     """
 
     labels: Labels
@@ -255,6 +257,7 @@ class _Search:
     asking: Asking | None
     tell: Callable[[str], None]
     tried: int = 0
+    unpaid: bool = False
 
     @cached_property
     def dev(self) -> Side:
@@ -277,10 +280,11 @@ class _Search:
         config, kind = labels.result.config, labels.kind
         best, most, answers = Candidate({}, 0.0), -np.inf, self.dev
         for candidate in self._candidates(tune):
-            if self.asking is not None and not self.asking.covers(len(self.dev.cases) + labels.clusters("test")):
-                break
-            side = self.answered(candidate, self.dev)
+            both = len(self.dev.cases) + labels.clusters("test")
+            paid = self.asking is None or self.asking.covers(both)
+            side = self.answered(candidate, self.dev) if paid else None
             if side is None:
+                self.unpaid = True
                 break
             self.tried += 1
             own = candidate.of(config)

@@ -33,8 +33,8 @@ _OUTCOMES: Final[Mapping[Outcome, str]] = {
     "reached": "The run's own settings reach the goal on dev. Nothing was changed, and the test labels stay closed.",
     "none": "No other settings are better on dev: no gain that these labels can show. The judge is unchanged, and the "
     "test labels stay closed.",
-    "unpaid": "The budget did not pay for all answers on test. The judge is unchanged, and the test labels stay "
-    "closed. The same command with a higher align.budget_usd resumes.",
+    "unpaid": "The budget did not pay for all answers. The judge is unchanged, and the test labels stay closed. The "
+    "same command with a higher align.budget_usd resumes.",
     "unproved": "No gain that these labels can show: on test labels, the difference may be 0. The judge is unchanged.",
     "worse": "The settings that are better on dev are worse on test labels. The judge is unchanged.",
     "improved": "Better on test labels that did not choose the settings.",
