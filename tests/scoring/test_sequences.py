@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.scoring.stats.sequences import difference_sequence, log_capital, mean_sequence
+from evalkit.scoring.stats.sequences import log_capital, mean_sequence
 
 LIMIT = log(20)
 
@@ -103,16 +103,6 @@ def test_clusters_whose_size_and_share_depend_on_each_other():
     assert ever / 300 <= 0.05
     assert all(low < sums.sum() / counts.sum() < high for low, high in widths[-1:])
     assert np.mean([high - low for low, high in widths]) < 0.25
-
-
-def test_paired_differences():
-    generator = np.random.default_rng(5)
-    before = generator.integers(0, 2, 600).astype(float)
-    after = np.where(generator.random(600) < 0.2, 1.0, before)
-    low, high = difference_sequence(before, after)
-    assert 0 < low < (after - before).mean() < high
-    assert (low, high) == mean_sequence(after - before, ends=(-1, 1))
-    assert difference_sequence(before, before)[0] < 0 < difference_sequence(before, before)[1]
 
 
 def test_nothing_seen_and_only_extremes():

@@ -73,32 +73,6 @@ def mean_sequence(
     return bounds[0], bounds[1]
 
 
-def difference_sequence(
-    before: Floats,
-    after: Floats,
-    counts: Floats | None = None,
-    *,
-    ends: tuple[float, float] = (0.0, 1.0),
-    largest: float = 1.0,
-    confidence: float = 0.95,
-) -> tuple[float, float]:
-    """Return the interval of the mean of `after` minus that of `before`, paired, valid at any stopping time.
-
-    Args:
-        before: (clusters,) the sum of the first values of each cluster so far, in any order.
-        after: (clusters,) the sum of the second values.
-        counts: (clusters,) the number of pairs of each cluster; `None` if it is 1.
-        ends: the lowest and highest possible value, before and after.
-        largest: the largest possible count of a cluster, known before the first look.
-        confidence: the confidence that no look misses the difference.
-
-    Raises:
-        ValueError: if a difference is beyond what `ends` allow or a count beyond `largest`.
-    """
-    reach = ends[1] - ends[0]
-    return mean_sequence(after - before, counts, ends=(-reach, reach), largest=largest, confidence=confidence)
-
-
 def log_capital(
     sums: Floats,
     mean: float,
