@@ -19,7 +19,7 @@ from rich.console import Console
 from evalkit.cli.console import log, log_style, plain_console, print_heading, text_table
 from evalkit.cli.parser import UsageError
 from evalkit.config import RunConfig, TrackingConfig
-from evalkit.config.run_config import config_error
+from evalkit.config.run_config import config_error, known_keys
 from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 from evalkit.gating import GATE, gate_faults, write_step_summary
 from evalkit.reproduction import MetricChange, Reproduction, reproduce
@@ -124,8 +124,10 @@ def apply_settings(result: RunResult, overrides: Sequence[str] = (), allowed: Se
 
 
 def _allowed_remedy(key: str, allowed: Sequence[str]) -> str:
-    """Return the key that is probably meant, or all keys that can be changed."""
-    if close := get_close_matches(key, allowed, n=1, cutoff=0.8):
+    """Return the key that is probably meant if there is none of this name, or else all keys that can be changed."""
+    *sections, name = key.split(".")
+    close = [] if name in known_keys(sections) else get_close_matches(key, allowed, n=1, cutoff=0.8)
+    if close:
         return f"did you mean '{close[0]}'?"
     return f"these can: {', '.join(allowed)}; for another value, start a new run with `evalkit run`"
 
