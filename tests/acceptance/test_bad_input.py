@@ -142,7 +142,7 @@ MISTAKES = {
     "unfinished template": (("run", "prompt.template=open"), "prompts/en/open.md.j2:1: "),
     "no such template": (("run", "prompt.template=quux"), NO_TEMPLATE),
     "unknown command": (("runn",), "runn: no such command; did you mean 'run'?"),
-    "no command near it": (("frobnicate",), "frobnicate: no such command; choose from align, audit, batch, check, compare, "),
+    "no command near it": (("frobnicate",), "frobnicate: no such command; choose from align, audit, batch, check, "),
     "data file as a study": (
         ("run", "bare.csv"),
         "bare.csv: is a data file, not a study; write dataset=file dataset.path=bare.csv",
