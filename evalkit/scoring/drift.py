@@ -92,7 +92,8 @@ class Drift:
     Attributes:
         state: `worse` if agreement is worse by more than the margin, `same`, `not_worse` if it is not but verdicts or
             agreement changed, or `unknown`.
-        reason: what the state follows from: `agreement`, `flips`, `no_labels`, `missing` or a reason of `BLIND`.
+        reason: what the state follows from: `agreement`, `flips`, `no_labels`, `no_verdicts`, `missing` or a reason of
+            `BLIND`.
         margin: the largest loss of agreement that does not matter.
         tolerance: the same as a difference of scores: the margin times the span of the scale.
         changes: what differs.
@@ -376,7 +377,7 @@ def _state(drift: Drift) -> tuple[State, str]:
     if flips is not None and flips.high is not None and flips.high <= margin:
         return "same", "flips"
     if low is None or high is None:
-        return "unknown", "no_labels"
+        return "unknown", "no_labels" if flips is None or flips.n else "no_verdicts"
     if drift.before.reason in BLIND and (low <= 0 or drift.before.reason == "picked"):
         return "unknown", drift.before.reason
     if low < -margin:
