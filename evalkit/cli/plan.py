@@ -21,7 +21,7 @@ from evalkit.audit.rewriting import original_of
 from evalkit.cli.console import log, text_table
 from evalkit.cli.hydra_runner import study_jobs
 from evalkit.cli.label_plan import plan_labels
-from evalkit.cli.parser import study_words
+from evalkit.cli.parser import UsageError, study_words
 from evalkit.cli.run import AUDIT, audit_words
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig, StoreConfig
 from evalkit.core.display import dollars
@@ -97,6 +97,8 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
         from evalkit.cli.watch import Watched  # imports what serves judges
 
         watched = Watched.of(words[1:])
+        if (folder := getattr(arguments, "output", None)) is not None:
+            watched = replace(watched, folder=folder)
         jobs = [PlannedJob.of((), watched.planned(), watched.templates)]
     else:
         loaded = study_jobs(audit_words(words[1:]) if words[:1] == [AUDIT] else words, arguments.multirun)
@@ -338,6 +340,8 @@ def main(arguments: Namespace) -> int:
     if arguments.labels is not None:
         return plan_labels(arguments)
     words = study_words(arguments)
+    if arguments.output is not None and words[:1] != [WATCH]:
+        raise UsageError("plan", "--output needs watch")
     if words[:1] == [ALIGN]:
         from evalkit.cli.align import plan as plan_alignment
 

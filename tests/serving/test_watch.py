@@ -146,6 +146,8 @@ def test_a_budget_is_never_exceeded_and_a_cut_look_is_continued(
     assert "Look 3 is not complete (runner.budget_calls=30 is reached" in found["findings"][0]
     plan = call("plan", "watch", *study)
     assert re.search(r"the run +48 +0 +48 ", plan.out), "of a watch in its own folder"
+    plan = call("plan", "watch", *study, "--output", "seen")
+    assert re.search(r"the run +48 +30 +18 ", plan.out), "of this watch"
     found = look(call, study)
     assert (found["state"], len(provider.requests), len(found["looks"])) == ("same", BOTH, 3)
     assert found["looks"][-1]["sent"] == BOTH
@@ -158,6 +160,7 @@ def test_the_plan_says_what_a_look_costs_and_what_is_left_of_one(
     call("watch", *study, "runner.budget_calls=30", status=2)
     assert re.search(r"the run +48 +30 +18 ", call("plan", "watch", *study).out)
     assert len(provider.requests) == 30
+    assert call("plan", *study, "--output", "seen", status=1).line().startswith("evalkit plan: --output needs watch")
 
 
 def test_refused_and_cut_calls_are_made_again(call: Call, study: list[str], provider: Provider, model: Model) -> None:
