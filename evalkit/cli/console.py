@@ -55,7 +55,7 @@ class CommandSettings:
 
 
 def log(event: str, text: str, **facts: Any) -> None:
-    """Write one message to standard error, without secrets.
+    """Write one message to standard error, without secrets and control characters.
 
     Args:
         event: its kind: `error`, `failure`, `note`, `progress`, `finished` or `leaderboard`.
@@ -64,7 +64,7 @@ def log(event: str, text: str, **facts: Any) -> None:
     """
     from evalkit.core.redaction import redact
 
-    text = redact(" ".join(text.split()))
+    text = "".join(one if one.isprintable() else "\ufffd" for one in redact(" ".join(text.split())))
     style = _style.get()
     if style == "json":
         now = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -163,6 +163,12 @@ def test_the_plan_says_what_a_look_costs_and_what_is_left_of_one(
     assert call("plan", *study, "--output", "seen", status=1).line().startswith("evalkit plan: --output needs watch")
 
 
+def test_an_error_of_the_provider_cannot_move_the_cursor(call: Call, study: list[str], provider: Provider) -> None:
+    provider.rule = lambda body: refused(401, "wrong key \x1b[2J\x9b2J\x07", code="invalid_api_key")
+    line = call("watch", *study, status=1).line()
+    assert "wrong key \ufffd[2J\ufffd2J\ufffd" in line
+
+
 def test_refused_and_cut_calls_are_made_again(call: Call, study: list[str], provider: Provider, model: Model) -> None:
     cut = said("[[A]]")
     cut.cut = True
