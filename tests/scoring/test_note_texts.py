@@ -127,6 +127,12 @@ def test_several_parts_are_translated_one_by_one_and_unknown_ones_stay() -> None
     assert in_every_language(note_text("")) == ("", "")
 
 
+def test_the_rule_for_criteria_that_cancel_out_is_in_chinese() -> None:
+    note = "scoring.aggregate=auto: verdicts are the weighted mean of the winners by criterion (accuracy 0.5)"
+    _, chinese = in_every_language(note_text(f"{note}; where they cancel out, the judge's overall winner"))
+    assert chinese.endswith("（accuracy 0.5）；相互抵消时取裁判给出的总体胜者")
+
+
 def test_a_note_of_any_length_is_read_at_once() -> None:
     note = "1 labels and " * 40_000
     assert in_every_language(note_text(note)) == (note, note)
