@@ -118,6 +118,8 @@ def test_answers_that_can_no_longer_be_read_are_a_change(call: Call, study: list
     provider.rule = lambda body: said("I would rather not say.")
     found = look(call, study, status=4)
     assert found["looks"][-1]["facts"]["agreement"] is None
+    assert "(evidence >1,000,000, and 20 suffices)" in found["findings"][0]
+    assert "evidence &gt;1,000,000," in Path(found["paths"]["page"]).read_text("utf-8")
 
 
 def test_looks_leave_the_stored_answers_of_runs(call: Call, study: list[str], provider: Provider) -> None:
