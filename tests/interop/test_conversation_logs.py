@@ -62,6 +62,7 @@ def traced_agent(folder: Path, *, chat: bool) -> Path:
     from mlflow.entities import SpanType
 
     mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
+    mlflow.set_experiment("agents")  # an experiment of another test may be active, and is in another store
 
     def model(messages: list[dict[str, Any]]) -> dict[str, Any]:
         last = len(messages) > 1
