@@ -14,8 +14,9 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import yaml
 
+from evalkit.alignment.calls import Asking
 from evalkit.alignment.examples import EXAMPLES as SHOWN
-from evalkit.alignment.examples import Asking, check_examples, example_sets, system_prompt
+from evalkit.alignment.examples import check_examples, example_sets, system_prompt
 from evalkit.alignment.search import Candidate, Side, agreement, candidates, obstacle
 from evalkit.api import rescore
 from evalkit.config import RunConfig
@@ -206,7 +207,7 @@ def align(
     labels, asking = Labels.of(result, folder, settings), None
     if settings.budget_usd is not None and EXAMPLES in settings.tune:
         check_examples(result)
-        asking = Asking(result, settings.budget_usd)
+        asking = Asking(result, settings.budget_usd, settings.model)
     obstacles = labels.obstacles(settings.tune)
     store_split(folder, labels.split)
     search = _Search(labels, settings, asking, tell)

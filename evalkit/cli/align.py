@@ -13,6 +13,7 @@ from evalkit.alignment.alignment import Alignment, Labels, Outcome, Proof, align
 from evalkit.alignment.examples import EXAMPLES, check_examples
 from evalkit.cli.console import log, plain_console, print_heading, text_table
 from evalkit.cli.finished_run import check_named, read_value
+from evalkit.config import JudgeConfig
 from evalkit.config.align import AlignConfig
 from evalkit.config.run_config import config_error
 from evalkit.core.display import dollars, number
@@ -29,6 +30,7 @@ from evalkit.tracking.connection import one_at_a_time
 
 TUNE: Final = "tune"
 _GROUP: Final = "align."
+_MODEL: Final = "align.model."
 _OUTCOMES: Final[Mapping[Outcome, str]] = {
     "reached": "The run's own settings reach the goal on dev. Nothing was changed, and the test labels stay closed.",
     "none": "No other settings are better on dev: no gain that these labels can show. The judge is unchanged, and the "
@@ -81,12 +83,20 @@ def read_settings(words: Sequence[str]) -> AlignConfig:
         ConfigError: if a word is something else, or a value is invalid.
     """
     values: dict[str, Any] = {}
+    model: dict[str, Any] = {}
     known = [TUNE, *(f"{_GROUP}{name}" for name in AlignConfig.model_fields if name != TUNE)]
+    known += [f"{_MODEL}{name}" for name in JudgeConfig.model_fields]
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or key not in known:
             raise ConfigError("is not a setting of align", where=key, remedy=did_you_mean(key, known))
-        values[key.removeprefix(_GROUP)] = read_value(key, text)
+        if key.startswith(_MODEL):
+            model[key.removeprefix(_MODEL)] = read_value(key, text)
+        else:
+            values[key.removeprefix(_GROUP)] = read_value(key, text)
+    named = values.get("model") or {}
+    if model and isinstance(named, str | Mapping):
+        values["model"] = {**({"model": named} if isinstance(named, str) else named), **model}
     try:
         return AlignConfig.model_validate(values)
     except ValidationError as error:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from evalkit.config.sections import Name, Section
+from evalkit.config.sections import JudgeConfig, Name, Section
 
 Knob: TypeAlias = Literal["threshold", "weights", "combine", "vote", "examples"]
 KNOBS: Final[tuple[Knob, ...]] = ("threshold", "weights", "combine", "vote")
 """What is tuned without calls."""
 EXAMPLES: Final = "examples"
-"""What is tuned by calls."""
+CALLS: Final[tuple[Knob, ...]] = (EXAMPLES,)
+"""What is tuned by calls, each alone."""
+WRITTEN: Final[tuple[Knob, ...]] = ()
+"""What `align.model` writes."""
+
+
+def _named(value: Any) -> Any:
+    return {"model": value} if isinstance(value, str) else value
 
 
 class AlignConfig(Section):
@@ -28,6 +35,8 @@ class AlignConfig(Section):
     """
     budget_usd: Annotated[float, Field(ge=0)] | None = None
     """The most that calls may cost, in US dollars; required for `examples`."""
+    model: Annotated[JudgeConfig | None, BeforeValidator(_named)] = None
+    """The model that writes texts: a LiteLLM name, or the keys of `judge`, such as `align.model.api_base`."""
     sets: Annotated[int, Field(gt=0)] = 6
     """Number of sets of examples to try."""
     examples: Annotated[int, Field(gt=0)] = 4
@@ -43,10 +52,19 @@ class AlignConfig(Section):
 
     @model_validator(mode="after")
     def _calls(self) -> Self:
-        if EXAMPLES not in self.tune:
+        asked = next((knob for knob in self.tune if knob in CALLS), None)
+        if asked is None:
             return self
         if len(self.tune) > 1:
-            raise ValueError("examples are tuned alone: align again with the other settings")
+            raise ValueError(f"tune {asked} alone: align again for the other settings")
         if self.budget_usd is None:
-            raise ValueError("examples call the judge: set align.budget_usd")
+            raise ValueError(f"tuning {asked} makes calls: set align.budget_usd")
+        if asked in WRITTEN and self.model is None:
+            raise ValueError(f"a model writes the candidates for {asked}: set align.model")
+        return self
+
+    @model_validator(mode="after")
+    def _one_model(self) -> Self:
+        if self.model is not None and (self.model.judges is not None or self.model.simulated or self.model.rewards):
+            raise ValueError("model writes no texts: choose a single model that answers in words")
         return self

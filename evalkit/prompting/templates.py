@@ -251,15 +251,22 @@ class Prompts:
         language: The folder of the templates, such as `en`.
         folders: The user's folders of prompts; they need not exist.
         recorded: The text of templates by name, from a run folder; these take precedence over all files.
+        optional: The names of templates that fall back to English.
     """
 
-    def __init__(self, language: str, folders: Sequence[Path] = (), recorded: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        language: str,
+        folders: Sequence[Path] = (),
+        recorded: Mapping[str, str] | None = None,
+        optional: Iterable[str] = (),
+    ) -> None:
         self.language = language
         self._folders = (*(Path(folder) for folder in folders), shipped("prompts"))
         self._files = TemplateFiles(self._folders, recorded)
         self._environment = _environment(self._files)
         self._reasons: Reasons | None = None
-        self._optional = {RETRY}  # templates with an English fallback
+        self._optional = {RETRY, *optional}
         self._checked: dict[tuple[str, frozenset[str]], Template] = {}
 
     def render(self, name: str, **variables: Any) -> tuple[Message, ...]:

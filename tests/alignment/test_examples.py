@@ -220,8 +220,8 @@ def test_a_plan_counts_the_calls(run, provider, capfd):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["tune=examples"], "examples call the judge; set align.budget_usd"),
-        (["tune=[examples,threshold]", "align.budget_usd=1"], "examples are tuned alone; align again with the other"),
+        (["tune=examples"], "tuning examples makes calls; set align.budget_usd"),
+        (["tune=[examples,threshold]", "align.budget_usd=1"], "tune examples alone; align again for the other"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(words, message, tmp_path, monkeypatch, capfd):

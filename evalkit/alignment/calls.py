@@ -1,0 +1,146 @@
+"""The calls of an alignment, all within one budget: the judge answers a side, and `align.model` writes texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from signal import SIGINT
+from typing import Any, TypeAlias
+
+from evalkit.alignment.search import Side
+from evalkit.api import ask_judges, build_evaluator
+from evalkit.config import JudgeConfig, RunConfig, SwapConfig
+from evalkit.core.hashing import digest
+from evalkit.core.resources import project
+from evalkit.core.splits import without_labels
+from evalkit.engine import JudgingResult
+from evalkit.engine.event_loop import run_async
+from evalkit.engine.judging import NEVER_SENT
+from evalkit.errors import EvalkitError, ExitStatus, Signaled
+from evalkit.evaluators.base import Reading, conclude, is_cut_off
+from evalkit.parsing import UnreadableError, drop_thinking
+from evalkit.plugins import PROMPTS, folders
+from evalkit.prompting import Prompts
+from evalkit.protocols import Evaluator
+from evalkit.results import RunResult, Spent
+from evalkit.runs import layout
+from evalkit.runs.read import read_record
+from evalkit.types import Case, Completion, JudgeRequest, Judgment, Message
+
+Read: TypeAlias = Callable[[str], Mapping[str, Any]]
+"""What is in a text; raises UnreadableError if it cannot be used."""
+
+
+class AnswersError(EvalkitError):
+    """Too many calls failed to compare candidates; answers that were received are stored."""
+
+    status = ExitStatus.TOO_MANY_FAILURES
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """Sends prompts to the model of `align.model` as they are, and reads its texts."""
+
+    prompts: Mapping[str, tuple[Message, ...]]
+    content: Read
+
+    def plan(self, case: Case) -> Sequence[JudgeRequest]:
+        return (JudgeRequest(case.id, (0,), (0,), self.prompts[case.id], shared=True),)
+
+    def read(self, request: JudgeRequest, completion: Completion) -> Judgment | JudgeRequest:
+        return conclude(request, completion, lambda: self._reading(completion), None)
+
+    def _reading(self, completion: Completion) -> Reading:
+        if is_cut_off(completion):
+            raise UnreadableError("truncated", "set a higher align.model.max_tokens")
+        if not (text := drop_thinking(completion.text).strip()):
+            raise UnreadableError("empty", "the text is empty")
+        return Reading("text", answer=self.content(text))
+
+
+@dataclass
+class Asking:
+    """Judges sides with other settings, and has texts written, within a budget; stored answers cost nothing.
+
+    Attributes:
+        result: the run, whose templates are used.
+        budget_usd: the most to spend.
+        writer: the model that writes texts.
+        spent: what was spent.
+        last: the cost of a case the last time that all of a side was judged.
+    """
+
+    result: RunResult
+    budget_usd: float
+    writer: JudgeConfig | None = None
+    spent: Spent = field(default_factory=Spent)
+    last: float = 0.0
+
+    def covers(self, cases: int) -> bool:
+        """Return whether the rest of the budget probably pays for so many cases."""
+        return self.spent.usd + self.last * cases <= self.budget_usd
+
+    def answer(self, config: RunConfig, side: Side) -> Side | None:
+        """Return a side with the answers under a config, `None` if the budget did not pay for all of them.
+
+        Raises:
+            ConfigError: if a template or a judge cannot be used.
+            AnswersError: if more calls fail than `runner.max_failure_rate` allows.
+            Signaled: if the user stopped it; received answers are stored.
+        """
+        before, cases = self.spent.usd, [*map(without_labels, side.cases)]
+        judged = self._ask(config, cases, build_evaluator(config, templates_of(self.result)))
+        if judged.stopped is not None:
+            return None
+        self.last = max(self.last, (self.spent.usd - before) / max(len(cases), 1))
+        return replace(side, judgments=list[Judgment](judged.judgments))
+
+    def write(self, prompts: Sequence[tuple[Message, ...]], read: Read) -> list[Judgment] | None:
+        """Return what `align.model` writes for each prompt, `None` if the budget did not pay for all of them.
+
+        Each text is a judgment, whose `answer` is what `read` found in it; if that could not be used, its `error` says
+        why. The text is as hostile as any answer of a model.
+
+        Raises:
+            ConfigError: if the model cannot be used.
+            AnswersError: if more calls fail than `runner.max_failure_rate` allows.
+            Signaled: if the user stopped it; received texts are stored.
+        """
+        assert self.writer is not None, "the settings were checked"
+        config = self.result.config.with_({"judge": self.writer, "swap": SwapConfig(policy="none")})
+        by_id = {f"{place} {digest(prompt)}": prompt for place, prompt in enumerate(prompts)}
+        judged = self._ask(config, [Case(one, "", ()) for one in by_id], _Writing(by_id, read))
+        return None if judged.stopped is not None else list(judged.judgments)
+
+    def prompt(self, template: str, **variables: Any) -> tuple[Message, ...]:
+        """Return a prompt for `align.model`, from a template in the language of the run or in English.
+
+        Raises:
+            PromptError: if the template cannot be used.
+        """
+        language = self.result.config.prompt.language
+        prompts = Prompts(language, [project() / "prompts", *folders(PROMPTS)], optional=[template])
+        return prompts.render(template, **variables)
+
+    def _ask(self, config: RunConfig, cases: Sequence[Case], evaluator: Evaluator) -> JudgingResult:
+        changes = {"runner.budget_usd": self.budget_usd, "runner.budget_calls": None, "runner.budget_scope": "run"}
+        own = config.with_({**changes, "runner.kind": "online", "store.mode": "read_write"})
+        judged = run_async(ask_judges(own, cases, evaluator, spent=self.spent))
+        if judged.interrupted:
+            raise Signaled(judged.signal or SIGINT, "interrupted: received answers are stored; run it again to resume")
+        failed = [one for one in judged.judgments if one.status == "failed" and one.error_kind not in NEVER_SENT]
+        if len(failed) > config.runner.max_failure_rate * len(judged.judgments):
+            what = f"{len(failed)} of {len(judged.judgments)} calls failed, for example: {failed[0].error}"
+            raise AnswersError(f"{what}; run it again to resume")
+        return judged
+
+
+def templates_of(result: RunResult) -> dict[str, str] | None:
+    """Return the texts of a run's templates, `None` if its folder does not have them.
+
+    Raises:
+        ConfigError: if the file is damaged.
+    """
+    path = Path(result.folder or "") / layout.PROMPTS
+    return read_record(path, dict[str, str]) if result.folder and path.is_file() else None
