@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.core.splits import FEWEST, Split, is_labeled, without_labels
+from evalkit.core.splits import FEWEST, Split, clusters_named, is_labeled, remedy_for_few, without_labels
 from evalkit.datasets import Dataset
 from evalkit.datasets.load import fingerprint
 from evalkit.errors import ConfigError
@@ -67,8 +67,9 @@ def split_cases(config: RunConfig, cases: Sequence[Case], *, share: float, seed:
     number = clusters.of_rows(np.arange(len(cases)))
     labeled = len(set(number[[is_labeled(case) for case in cases]].tolist()))
     if labeled < FEWEST:
-        what = f"train, dev and test need a labeled prompt each, and there are {labeled}"
-        raise ConfigError(what, where="dataset.holdout" if held_out else "evalkit align", remedy="label more cases")
+        what = f"train, dev and test need a labeled {clusters_named(clusters.by, 1)} each, and there are {labeled}"
+        remedy = remedy_for_few(clusters.by, all_labeled=labeled == clusters.count)
+        raise ConfigError(what, where="dataset.holdout" if held_out else "evalkit align", remedy=remedy)
     data = fingerprint(map(without_labels, cases))
     return Split.of(cases, number.tolist(), data=data, by=clusters.by, seed=seed, share=share, held_out=held_out)
 

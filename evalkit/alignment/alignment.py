@@ -17,15 +17,16 @@ import yaml
 from evalkit.alignment.calls import Asking
 from evalkit.alignment.examples import EXAMPLES as SHOWN
 from evalkit.alignment.examples import check_examples, example_sets, system_prompt
-from evalkit.alignment.search import Candidate, Side, agreement, candidates, obstacle
+from evalkit.alignment.search import USABLE, Candidate, Side, agreement, candidates, depends_on_others, obstacle
 from evalkit.api import rescore
 from evalkit.config import RunConfig
 from evalkit.config.align import EXAMPLES, AlignConfig, Knob
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.splits import Side as SideName
-from evalkit.core.splits import Split, without_labels
+from evalkit.core.splits import Split, remedy_for_few, without_labels
 from evalkit.datasets.load import fingerprint
 from evalkit.decision import SCORES, USES, Decision, Kind, decide, kind_of, known
+from evalkit.decision import labels as label_count
 from evalkit.errors import ConfigError
 from evalkit.holdout import open_test, read_held_out, read_split, split_cases, store_split
 from evalkit.results import RunResult, Spent
@@ -41,6 +42,9 @@ from evalkit.types import Metric
 
 Outcome: TypeAlias = Literal["reached", "none", "unpaid", "unproved", "worse", "improved"]
 AFTER, BEFORE = "after", "before"
+SIDES: Final[tuple[SideName, ...]] = ("train", "dev", "test")
+LABEL: Final = "label cases: evalkit label"
+ANSWER: Final = "run it again for missing answers, or see in its report why they cannot be used"
 PRESETS: Final = Path("conf") / "method"
 _HEAD = "# @package _global_\n# From `evalkit align`: {}\n"
 
@@ -108,7 +112,7 @@ class Alignment:
     preset: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Labels:
     """What an alignment of a run can use: the split of its cases, and the metric of agreement."""
 
@@ -135,8 +139,17 @@ class Labels:
         names = (kind.share,) if kind.share is not None else kind.agreement
         metric = next((name for name in names if name is not None and known(result.metrics, name)), None)
         if metric is None:
-            raise ConfigError("has no agreement with labels", where=str(folder), remedy="label cases: evalkit label")
-        return cls(result, folder, split, kind, metric)
+            counted = next((result.metrics[name] for name in names if name in result.metrics), None)
+            raise _without_agreement(counted, kind, str(folder), LABEL)
+        found = cls(result, folder, split, kind, metric)
+        for name in SIDES:
+            side = found.side(name)
+            counted = score_run(result.config.with_({"scoring.bootstrap": 0}), side.cases, side.judgments).metrics.get(
+                metric
+            )
+            if counted is None or not counted.n:
+                raise _without_agreement(counted, kind, f"{folder}, {name}", found.remedy())
+        return found
 
     def side(self, name: SideName, *, labeled: bool = False) -> Side:
         """Return the cases of a side; those of test have their labels.
@@ -156,9 +169,22 @@ class Labels:
         side = Side(cases, [one for one in self.result.judgments if one.case_id in kept])
         return side.labeled() if labeled else side
 
-    def clusters(self, name: SideName) -> int:
-        """Return the number of labeled clusters of a side."""
-        return Clusters.of(self.result.config, self.side(name, labeled=True).cases).count
+    def clusters(self, *names: SideName, answered: bool = False) -> int:
+        """Return the number of labeled clusters of sides, or of those with a usable answer."""
+        sides = [self.side(name, labeled=True) for name in names]
+        usable = {one.case_id for side in sides for one in side.judgments if one.status in USABLE}
+        ids = {case.id for side in sides for case in side.cases if not answered or case.id in usable}
+        return self._clusters.covered(np.array([case.id in ids for case in self.result.cases]))
+
+    @cached_property
+    def _clusters(self) -> Clusters:
+        return Clusters.of(self.result.config, self.result.cases, self.split.by)
+
+    def remedy(self) -> str:
+        """Return what to do about too few labels, or about too few answers to labeled cases."""
+        if self.clusters(*SIDES, answered=True) < self.clusters(*SIDES):
+            return ANSWER
+        return remedy_for_few(self.split.by, all_labeled=self.clusters(*SIDES) == self._clusters.count)
 
     def obstacles(self, tune: Sequence[Knob]) -> dict[Knob, str]:
         """Return the settings to tune that cannot change anything, and why.
@@ -174,11 +200,11 @@ class Labels:
         return found
 
     def provable(self) -> float | None:
-        """Return the smallest gain that the labels of test could probably prove, `None` if they could prove none.
+        """Return the smallest gain that the answered labels of test could probably prove, `None` if that is none.
 
         For correlations, it assumes that of dev, and that half of its error is common to both judges.
         """
-        confidence, n = self.result.config.scoring.confidence, self.clusters("test")
+        confidence, n = self.result.config.scoring.confidence, self.clusters("test", answered=True)
         if self.kind is not SCORES:
             return smallest_gain(n, confidence)
         value = agreement(self.result.config, self.kind, self.side("dev", labeled=True))
@@ -214,7 +240,7 @@ def align(
     chosen, dev, reached = search.choose([knob for knob in settings.tune if knob not in obstacles])
     found = Alignment("none", labels.metric, labels.split, search.tried, chosen.settings, None, None, None, obstacles)
     if chosen.settings:
-        found = replace(_with_prompt(found, result, chosen), dev=_prove(labels, chosen, search.dev, dev))
+        found = replace(_with_prompt(found, result, chosen), dev=_prove(labels, chosen, search.dev, dev, side="dev"))
         test = labels.side("test", labeled=asking is not None)
         answered = search.answered(chosen, test)
         found = replace(found, outcome="unpaid") if answered is None else _proved(labels, found, chosen, test, answered)
@@ -234,7 +260,7 @@ def _proved(labels: Labels, found: Alignment, chosen: Candidate, before: Side, a
     assert found.dev is not None, "they are better on dev"
     result = labels.result
     split = open_test(labels.folder, labels.split)
-    test = _prove(labels, chosen, before, after)
+    test = _prove(labels, chosen, before, after, side="test")
     rescore(result.config, result, labels.folder)  # the report says how often the labels were opened
     outcome = _outcome(test, result.config.scoring.confidence)
     return replace(found, outcome=outcome, split=split, test=test, optimism=difference_of(found.dev.gain, test.gain))
@@ -265,6 +291,11 @@ class _Search:
         """The cases of dev; those with labels, if answers are paid for."""
         return self.labels.side("dev", labeled=self.asking is not None)
 
+    @cached_property
+    def whole(self) -> bool:
+        """Whether cases without labels count, because verdicts depend on them."""
+        return self.asking is None and depends_on_others(self.labels.result.config, self.settings.tune)
+
     def answered(self, candidate: Candidate, side: Side) -> Side | None:
         """Return a side with the answers under a candidate, `None` if the budget did not pay for all of them."""
         if self.asking is None or not candidate.settings:
@@ -291,7 +322,7 @@ class _Search:
             own = candidate.of(config)
             if goal is not None and _reaches(own, side, goal):
                 return candidate, side, True
-            value = agreement(own, kind, side.labeled()) * side.usable
+            value = agreement(own, kind, side if self.whole else side.labeled()) * side.usable
             if self.asking is not None:
                 self.tell(f"examples {self.tried - 1} of {self.settings.sets}: agreement {value:.3f} on dev")
             if value > most + 1e-12:
@@ -300,7 +331,7 @@ class _Search:
 
     def _candidates(self, tune: Sequence[Knob]) -> Iterator[Candidate]:
         labels, settings = self.labels, self.settings
-        config, train = labels.result.config, labels.side("train", labeled=True)
+        config, train = labels.result.config, labels.side("train", labeled=not self.whole)
         if self.asking is None:
             yield from candidates(config, labels.kind, train, tune)
             return
@@ -323,19 +354,38 @@ def _reaches(config: RunConfig, side: Side, goal: str) -> bool:
     return USES.index(decide(metrics, config.scoring.confidence).use) >= USES.index(goal)
 
 
-def _prove(labels: Labels, chosen: Candidate, before: Side, after: Side) -> Proof:
+def _without_agreement(counted: Metric | None, kind: Kind, where: str, remedy: str) -> ConfigError:
+    """Return the error of cases without agreement: labels, answers to labeled cases, or different scores are missing.
+
+    Args:
+        counted: the agreement, which counts labels with and without a usable answer; `None` without labels.
+        kind: what the labels are about.
+        where: the run, side and settings.
+        remedy: what to do if there are labels too few.
+    """
+    n = label_count(counted)
+    if counted is None or not n:
+        return ConfigError(f"no {kind.unit} that the judge decides has a label", where=where, remedy=remedy)
+    if not counted.n:
+        what = f"{n} {kind.unit}{'s have' if n > 1 else ' has'} a label, and none has a usable answer"
+        return ConfigError(what, where=where, remedy=ANSWER)
+    what = f"{counted.name} has no value on {n} labeled {kind.unit}s: {counted.note}"
+    return ConfigError(what, where=where, remedy="align needs labels and scores that differ")
+
+
+def _prove(labels: Labels, chosen: Candidate, before: Side, after: Side, *, side: SideName) -> Proof:
     """Compare the chosen settings with the run's own on one side, paired."""
     config = labels.result.config
     entries = [
         RunEntry(AFTER, chosen.of(config), after.cases, after.judgments),
         RunEntry(BEFORE, config, before.cases, before.judgments),
     ]
-    try:
-        found = compare_runs(entries, config.scoring, [labels.metric])
-    except ConfigError as error:
-        what = f"{labels.metric} has no value on {len(before.cases)} cases of dev or test"
-        raise ConfigError(what, where=str(labels.folder), remedy="label more cases") from error
     metrics = [score_run(one.config, one.cases, one.judgments).metrics for one in reversed(entries)]
+    for one, settings in zip(metrics, ("the run's own settings", "the chosen settings"), strict=True):
+        if known(one, labels.metric) is None:
+            counted = one.get(labels.metric)
+            raise _without_agreement(counted, labels.kind, f"{labels.folder}, {side}, {settings}", labels.remedy())
+    found = compare_runs(entries, config.scoring, [labels.metric])
     decisions = [decide(one, config.scoring.confidence) for one in metrics]
     difference = next(one for one in found.differences if one.metric.name == labels.metric)
     return Proof(

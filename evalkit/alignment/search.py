@@ -17,11 +17,14 @@ from evalkit.decision import PAIRS, SCORES, Kind
 from evalkit.scoring import verdicts_of
 from evalkit.scoring.pipeline import frontier_of
 from evalkit.scoring.verdicts.objects import field_values
+from evalkit.scoring.verdicts.panel import DAWID_SKENE
 from evalkit.types import Case, Judgment
 
 THRESHOLD, WEIGHTS, COMBINE, VOTE = "tie.threshold", "scoring.weights", "scoring.combine", "judge.vote"
 STEPS, MOST_WEIGHTINGS = (20, 10, 5, 4, 2), 300
 """Weights are multiples of 1 / 20, or coarser if there would be more weightings than this."""
+USABLE: Final = ("ok", "repaired")
+"""The status of an answer that was read."""
 _EQUAL: Final = 1e-12
 
 
@@ -41,7 +44,7 @@ class Side:
     @property
     def usable(self) -> float:
         """The share of judgments that could be read."""
-        return sum(one.status in ("ok", "repaired") for one in self.judgments) / max(len(self.judgments), 1)
+        return sum(one.status in USABLE for one in self.judgments) / max(len(self.judgments), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,19 @@ def obstacle(knob: Knob, config: RunConfig, kind: Kind, judgments: Sequence[Judg
         return None if len(config.criteria) > 1 else "there is one criterion"
     if knob == "combine":
         return "there is one sample of each answer" if classes or config.mode.samples == 1 else None
-    return None if len({one.judge for one in judgments}) > 1 else "there is one judge"
+    if len({one.judge for one in judgments}) == 1:
+        return "there is one judge"
+    few = f"{len(config.judge.members)} judges have no other vote: {DAWID_SKENE} needs three"
+    return None if _votes(config) else few
+
+
+def depends_on_others(config: RunConfig, tune: Sequence[Knob]) -> bool:
+    """Return whether a verdict may depend on the answers to other cases: by a model of votes, or by normalization.
+
+    Then a side is scored with all its cases, those without labels too, and never with cases of another side.
+    """
+    votes = [config.judge.vote, *(_votes(config) if "vote" in tune else ())]
+    return DAWID_SKENE in votes or config.scoring.normalize != "none"
 
 
 def candidates(config: RunConfig, kind: Kind, train: Side, tune: Sequence[Knob]) -> Iterator[Candidate]:
@@ -94,7 +109,7 @@ def candidates(config: RunConfig, kind: Kind, train: Side, tune: Sequence[Knob])
     Args:
         config: the run's config.
         kind: what the labels are about.
-        train: the labeled cases to fit on.
+        train: the cases to fit on; those without labels count if a verdict `depends_on_others`.
         tune: the settings that may change.
     """
     yield Candidate({}, agreement(config, kind, train))
@@ -121,10 +136,20 @@ def _choices(knob: Knob, config: RunConfig) -> list[dict[str, Any]]:
         ]
     if knob == "combine":
         return [{COMBINE: how} for how in ("mean", "median", "majority") if how != config.scoring.combine]
-    votes = ["majority", "weighted"] if config.rubric.classes else ["majority", "mean", "median", "weighted"]
-    if not config.judge.weights:  # then it is the mean
-        votes.remove("weighted")
-    return [{VOTE: how} for how in votes if how != config.judge.vote]
+    return [{VOTE: how} for how in _votes(config)]
+
+
+def _votes(config: RunConfig) -> list[str]:
+    """Return the other votes that a panel can take."""
+    classes, judge = bool(config.rubric.classes), config.judge
+    votes = {
+        "majority": True,
+        "mean": not classes,
+        "median": not classes,
+        "weighted": bool(judge.weights),  # otherwise it is the mean
+        DAWID_SKENE: len(judge.members) > 2 and (classes or not config.mode.scores),
+    }
+    return [how for how, possible in votes.items() if possible and how != judge.vote]
 
 
 def _fitted(

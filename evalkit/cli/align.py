@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from evalkit.alignment.alignment import Alignment, Labels, Outcome, Proof, align
+from evalkit.alignment.alignment import SIDES, Alignment, Labels, Outcome, Proof, align
 from evalkit.alignment.examples import EXAMPLES, check_examples
 from evalkit.cli.console import log, plain_console, print_heading, text_table
 from evalkit.cli.finished_run import check_named, read_value
@@ -17,6 +17,7 @@ from evalkit.config import JudgeConfig
 from evalkit.config.align import AlignConfig
 from evalkit.config.run_config import config_error
 from evalkit.core.display import dollars, number
+from evalkit.core.splits import clusters_named
 from evalkit.core.translation import in_every_language
 from evalkit.decision import SCORES
 from evalkit.errors import ConfigError, ExitStatus, TrackingError, did_you_mean
@@ -123,8 +124,10 @@ def plan(words: Sequence[str]) -> int:
 
 def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
     skipped = labels.obstacles(settings.tune)
-    sides = ", ".join(f"{name} {labels.clusters(name)}" for name in ("train", "dev", "test"))
-    yield f"labels by {labels.split.by}: {sides}"
+    yield f"labeled {clusters_named(labels.split.by)}: {', '.join(f'{name} {labels.clusters(name)}' for name in SIDES)}"
+    usable = {name: labels.clusters(name, answered=True) for name in SIDES}
+    if sum(usable.values()) < labels.clusters(*SIDES):
+        yield f"with usable answers: {', '.join(f'{name} {n}' for name, n in usable.items())}"
     cost = "no calls, $0"
     if settings.budget_usd is not None:
         check_examples(labels.result)
@@ -134,7 +137,7 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
     yield from (f"note: {knob} cannot be tuned: {why}" for knob, why in skipped.items())
     smallest, metric = labels.provable(), labels.result.metrics[labels.metric]
     if smallest is None:
-        yield f"These labels can prove no gain in {labels.metric}: test has too few."
+        yield f"These labels can prove no gain in {labels.metric}: test has too few; {labels.remedy()}."
         return
     how = (
         "with the correlation on dev" if labels.kind is SCORES else "by a judge that corrects verdicts and breaks none"
@@ -142,7 +145,7 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
     what = f"smallest gain in {labels.metric} that these labels can prove, with a probability of 0.8"
     yield f"{what}: {number(smallest)}, {how}"
     if metric.value is not None and metric.value + smallest > 1:
-        yield f"The judge has {with_interval(metric)} now, so these labels can prove no gain: label more cases."
+        yield f"The judge has {with_interval(metric)} now, so these labels can prove no gain; {labels.remedy()}."
 
 
 def _print(found: Alignment, folder: Path) -> None:

@@ -31,6 +31,19 @@ def without_labels(case: Case) -> Case:
     )
 
 
+def clusters_named(by: str, n: int = 2) -> str:
+    """Return what clusters by a column are, in words: cases, prompts, conversations, or values of another column."""
+    name = by if by in ("prompt", "conversation") else "case" if by == "id" else ""
+    one, many = (name, f"{name}s") if name else (f"value of {by}", f"values of {by}")
+    return one if n == 1 else many
+
+
+def remedy_for_few(by: str, *, all_labeled: bool) -> str:
+    """Return what to do if too few clusters have labels: label others, or add some if there are no others."""
+    more = "more cases" if by == "id" else f"cases of more {clusters_named(by)}"
+    return f"all have labels: add {more}" if all_labeled else f"label {more}"
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
     """The side of each case: `train` and `dev` choose settings, `test` proves them.

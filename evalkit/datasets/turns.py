@@ -340,7 +340,7 @@ class Conversations:
         label, people = json_value(base["label"]), json_value(base["labels"])
         people = people if isinstance(people, dict) else {}
         if isinstance(label, list) and len(label) != shared:
-            what = f"{len(label)} labels for {shared} {unit}s"
+            what = f"{len(label)} label{'s' * (len(label) != 1)} for {shared} {unit}{'s' * (shared != 1)}"
             raise DatasetError(what, where=place, remedy=f"write one label for each {unit}, or one that is not a list")
         known = [label] if not isinstance(label, list) else []
         known += [entry.get(key) for entry in entries for key in ("label", "grade")]

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 import yaml
 
-from evalkit.alignment.alignment import align, difference_of
+from evalkit.alignment.alignment import Labels, align, difference_of
 from evalkit.config.align import AlignConfig
 from evalkit.holdout import read_split, split_cases, split_files
 from evalkit.runs import read_run
 from evalkit.types import Metric
 from tests.alignment.conftest import pair, passes, write
+from tests.alignment.test_search import PANEL, panel_side, right_votes
 from tests.support.command_line import call_main
 
 
@@ -137,6 +138,38 @@ def test_a_goal_ends_the_search(ties, capfd):
     assert align(read_run(Path("run")), Path("run"), replace_goal(settings)).tried == 4
 
 
+def test_a_vote_by_a_model_is_fitted_on_each_side_without_its_labels(capfd):
+    side = panel_side(1, 800, (0.95, 0.3, 0.3), labeled=600)
+    write(Path("run"), side.cases, side.judgments, judge=PANEL)
+    result, settings = read_run(Path("run")), AlignConfig(tune=("vote",))
+    labels = Labels.of(result, Path("run"), settings)
+    found = align(result, Path("run"), settings)
+    assert (found.outcome, found.settings) == ("improved", {"judge.vote": "dawid_skene"})
+    assert found.dev is not None
+    assert found.test is not None
+    for name, proof in (("dev", found.dev), ("test", found.test)):
+        own = labels.side(name)
+        assert len(own.cases) > proof.before.n
+        assert proof.before.value == pytest.approx(right_votes(own, "majority"))
+        assert proof.after.value == pytest.approx(right_votes(own, "dawid_skene"))
+    test = found.split.ids("test")
+    reversed_ = [replace(one, value=-(one.value or 0.0)) if one.case_id in test else one for one in side.judgments]
+    write(Path("other"), side.cases, reversed_, judge=PANEL)
+    other = align(read_run(Path("other")), Path("other"), settings)
+    assert (other.dev, other.settings) == (found.dev, found.settings), "answers of test have no part in the choice"
+
+
+def test_labels_of_noise_keep_the_vote(capfd):
+    outcomes = []
+    for seed in range(8):
+        side = panel_side(seed, 150, (0.95, 0.3, 0.3), labeled=150)
+        noise = np.random.default_rng(seed).choice(["A", "B", "TIE"], 150).tolist()
+        cases = [replace(case, label=label) for case, label in zip(side.cases, noise, strict=True)]
+        write(Path(f"run-{seed}"), cases, side.judgments, judge=PANEL)
+        outcomes.append(align(read_run(Path(f"run-{seed}")), Path(f"run-{seed}"), AlignConfig(tune=("vote",))).outcome)
+    assert set(outcomes) == {"none", "unproved"}
+
+
 def replace_goal(settings: AlignConfig) -> AlignConfig:
     return settings.with_({"goal": None})
 
@@ -155,7 +188,7 @@ def test_a_plan_says_what_the_labels_can_prove(ties, capfd):
     ties("small", 12)
     before = sorted(path.name for path in Path("run").iterdir())
     out = call_main(capfd, "plan", "align", "run", "tune=[threshold,vote]").out
-    assert "labels by id: train 42, dev 42, test 36" in out
+    assert "labeled cases: train 42, dev 42, test 36" in out
     assert "to tune: threshold; no calls, $0" in out
     assert "note: vote cannot be tuned: there is one judge" in out
     assert "smallest gain in agreement/accuracy that these labels can prove, with a probability of 0.8: 0.2" in out
@@ -191,7 +224,7 @@ def test_a_wrong_command_is_one_line(ties, words, message, capfd):
 
 def test_runs_that_cannot_be_aligned_are_refused(ties, capfd):
     write(Path("bare"), [pair(k, None) for k in range(9)], [one for k in range(9) for one in passes(k, 1.0)])
-    assert "need a labeled prompt each, and there are 0" in call_main(capfd, "align", "bare", status=1).line()
+    assert "need a labeled case each, and there are 0" in call_main(capfd, "align", "bare", status=1).line()
     ties()
     align(read_run(Path("run")), Path("run"), AlignConfig(tune=("threshold",)))
     ties("other", seed=1, n=100)

@@ -114,7 +114,10 @@ def test_a_case_without_labels_has_none():
         (["dataset.holdout=1"], "dataset.holdout.share: input should be less than 1"),
         (["dataset.holdout=half"], "dataset.holdout.share: input should be a valid number"),
         (["dataset.holdout={share: 0.2, sed: 1}"], "dataset.holdout.sed: no such key; did you mean 'seed'?"),
-        (["dataset.holdout=0.3", "dataset.limit=2"], "dataset.holdout: train, dev and test need a labeled prompt each"),
+        (
+            ["dataset.holdout=0.3", "dataset.limit=2"],
+            "dataset.holdout: train, dev and test need a labeled case each, and there are 2",
+        ),
         (["dataset.holdout=0.3", "dataset.benchmark=llmbar"], "dataset: holdout does not work with a benchmark"),
     ],
 )

@@ -32,7 +32,7 @@ def test_the_embedded_judge_is_aligned(language, tmp_path, monkeypatch, capfd):
     data = ("dataset=file", "dataset.path=cases.jsonl", "dataset.holdout=0.3")
     call_main(capfd, "run", "judge=smollm2", *how, *data, *BRIEF, "--output", "run")
     words = ("align", "run", "tune=examples", "align.sets=1", "align.examples=2", "align.budget_usd=0")
-    assert "labels by id: train 3, dev 3, test 2" in call_main(capfd, "plan", *words).out
+    assert "labeled cases: train 3, dev 3, test 2" in call_main(capfd, "plan", *words).out
     done = call_main(capfd, *words)
     assert "examples 1 of 1: agreement" in done.err
     assert "The judge is unchanged" in done.out

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from evalkit.alignment.search import Candidate, Side, agreement, candidates, obstacle, weightings
+from evalkit.alignment.search import Candidate, Side, agreement, candidates, depends_on_others, obstacle, weightings
 from evalkit.config import RunConfig
 from evalkit.decision import CLASSES, PAIRS, SCORES
 from evalkit.scoring import score_run
 from evalkit.types import Case, Judgment, Response
 from tests.alignment.conftest import NAMES, pair, passes
+from tests.scoring.test_dawid_skene import planted, slow
 
 
 def config_of(**sections) -> RunConfig:
@@ -88,10 +89,76 @@ def test_samples_and_votes_are_searched():
     config = config_of(judge=panel, mode={"samples": 3}, scoring={"combine": "mean", "bootstrap": 0})
     found = [one.settings for one in candidates(config, PAIRS, Side(cases, judgments), ("combine", "vote"))]
     assert found[0] == {}
+    assert found[2] == {"judge.vote": "majority"}, "the first of equally good ones"
     assert [set(one) for one in found[1:]] == [{"scoring.combine"}, {"judge.vote"}, {"scoring.combine", "judge.vote"}]
     weighted = config_of(judge={**panel, "weights": {"one": 2}}, mode={"samples": 3})
     values = [one.settings for one in candidates(weighted, PAIRS, Side(cases, judgments), ("vote",))]
     assert len(values) == 2
+
+
+PANEL = {"judges": [{"name": f"j{k}", "model": "m"} for k in range(3)], "vote": "majority"}
+CODES = ("A", "TIE", "B")
+
+
+def panel_side(seed: int, n: int, accuracy: tuple[float, ...], *, labeled: int, lost: float = 0.0) -> Side:
+    """Pairs that judges decide with planted errors; the first ones have their true labels."""
+    truth, votes = planted(seed, n, 3, accuracy, lost)
+    cases = [pair(k, CODES[truth[k]] if k < labeled else None) for k in range(n)]
+    judgments = [
+        one
+        for k in range(n)
+        for judge, own in zip(("j0", "j1", "j2"), votes, strict=True)
+        if own[k] >= 0
+        for one in passes(k, (1.0, 0.0, -1.0)[own[k]], judge)
+    ]
+    return Side(cases, judgments)
+
+
+def right_votes(side: Side, how: str) -> float:
+    """The share of labeled pairs that a vote has right, by loops and the slow version of the model."""
+    read = {(one.case_id, one.judge): CODES[1 - int(np.sign(one.value or 0))] for one in side.judgments}
+    votes = [[CODES.index(read[c.id, j]) if (c.id, j) in read else -1 for c in side.cases] for j in ("j0", "j1", "j2")]
+    chances = slow(votes, 3) if how == "dawid_skene" else None
+    right = []
+    for k, case in enumerate(side.cases):
+        cast = [own[k] for own in votes if own[k] >= 0]
+        if case.label is None or len(cast) < 2:
+            continue
+        counts = [cast.count(code) for code in range(3)] if chances is None else chances[:, k]
+        best = max(counts)
+        first = [code for code in range(3) if counts[code] > best - 1e-9]
+        right.append((CODES[first[0]] if len(first) == 1 else "TIE") == case.label)
+    return float(np.mean(right))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("labeled", [150, 40])
+def test_a_vote_by_a_model_is_the_one_of_the_slow_version(seed, labeled):
+    side, config = panel_side(seed, 150, (0.95, 0.3, 0.3), labeled=labeled, lost=0.1), config_of(judge=PANEL)
+    own, other = candidates(config, PAIRS, side, ("vote",))
+    shares = {how: right_votes(side, how) for how in ("majority", "dawid_skene")}
+    assert own.train == pytest.approx(shares["majority"])
+    assert accuracy(config.with_({"judge.vote": "dawid_skene"}), side) == pytest.approx(shares["dawid_skene"])
+    brute = {how: accuracy(config.with_({"judge.vote": how}), side) for how in ("mean", "median", "dawid_skene")}
+    assert other.train == pytest.approx(max(brute.values())) == pytest.approx(brute["dawid_skene"])
+    assert max(brute.values()) > shares["majority"]
+    assert other.settings == {"judge.vote": "dawid_skene"}
+
+
+def test_which_verdicts_depend_on_the_answers_to_other_cases():
+    two, classes = {**PANEL, "judges": PANEL["judges"][:2]}, {"classes": {"good": "", "bad": ""}}
+    pointwise = {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}}
+    judgments = [*passes(0, 1.0, "j0"), *passes(0, 1.0, "j1")]
+    assert depends_on_others(config_of(judge=PANEL), ("threshold", "vote"))
+    assert depends_on_others(config_of(judge=PANEL, rubric=classes, **pointwise), ("vote",))
+    assert depends_on_others(config_of(judge={**PANEL, "vote": "dawid_skene"}), ("threshold",))
+    assert depends_on_others(config_of(scoring={"normalize": "zscore", "bootstrap": 0}), ("threshold",))
+    assert not depends_on_others(config_of(judge=PANEL), ("threshold",))
+    assert not depends_on_others(config_of(judge=two), ("vote",))
+    assert not depends_on_others(config_of(judge=PANEL, **pointwise), ("vote",)), "the model is not for scores"
+    why = "2 judges have no other vote: dawid_skene needs three"
+    assert obstacle("vote", config_of(judge=two, rubric=classes, **pointwise), CLASSES, judgments) == why
+    assert obstacle("vote", config_of(judge=two), PAIRS, judgments) is None
 
 
 def test_scores_agree_by_rank_correlation():
@@ -136,7 +203,10 @@ def test_classes_and_checklists_have_few_settings():
     classes = config_of(
         mode={"name": "pointwise"}, swap={"policy": "none"}, rubric={"classes": {"good": "", "bad": ""}}
     )
-    assert obstacle("vote", classes, CLASSES, judgments) is None
+    panel = config_of(
+        judge=PANEL, mode={"name": "pointwise"}, swap={"policy": "none"}, rubric={"classes": {"a": "", "b": ""}}
+    )
+    assert obstacle("vote", panel, CLASSES, judgments) is None
     assert obstacle("threshold", classes, CLASSES, judgments) == "the labels are not of pairs"
     assert obstacle("weights", classes, CLASSES, judgments) == "the answers have no values by criterion"
     checklist = config_of(mode={"name": "checklist"}, swap={"policy": "none"}, rubric={"min": 0, "max": 1})
