@@ -6,7 +6,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,7 @@ from evalkit.scoring.verdicts.rewards import REWARDS
 from evalkit.store import open_store, shared_state
 from evalkit.tracking import TRACES, begin_recording, dataset_fetchers, fetch_traces, tracking_uri, warm_up
 from evalkit.types import Case, Judgment, Verdict
+from evalkit.values import frozen
 from evalkit.workers import WORKER_KINDS, Shard, ShardReport, add_spent, judge_in_workers
 
 
@@ -63,7 +64,7 @@ class RunInterruption(KeyboardInterrupt):
         super().__init__("interrupted")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Materials:
     """The cases and the evaluator of a config, before judging; and the labels that `dataset.holdout` holds out."""
 

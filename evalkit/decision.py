@@ -10,11 +10,12 @@ is 0.2: up to there kappa is at best "slight" (Landis and Koch 1977, Biometrics 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any, Final, Literal, TypeAlias
 
 from evalkit.types import Metric
+from evalkit.values import frozen
 
 Metrics: TypeAlias = Mapping[str, Metric]
 Side: TypeAlias = Literal["above", "below", "unclear", "unknown"]
@@ -67,7 +68,7 @@ ONE_ORDER = "every pair in one order"
 """Prefix of the note of `position/first_rate` if each pair was shown in one order only."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kind:
     """A kind of verdicts: what a decision about them reads.
 
@@ -90,7 +91,7 @@ CLASSES: Final = Kind("response", (KAPPA,), ACCURACY, "class/")
 ITEMS: Final = Kind("item", (ITEM_KAPPA,), ITEM_ACCURACY, "met")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limit:
     """Something that limits trust in a judge, with the metric that shows it.
 
@@ -105,7 +106,7 @@ class Limit:
     subject: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """What a judge can be used for, and why.
 
@@ -339,7 +340,7 @@ def _unlabeled(kind: Kind, metrics: Metrics, agreement: Metric | None) -> Decisi
     return _decision(kind, "unknown", "few_labels" if few or agreement is not None else "one_class", agreement)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Leans:
     """Differences between rates by verdicts and by labels.
 

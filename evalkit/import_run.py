@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
@@ -29,12 +29,13 @@ from evalkit.results import RunResult
 from evalkit.runs import check_free, check_no_sweep
 from evalkit.runs.records import encode_line
 from evalkit.types import Case, JudgeRequest, Judgment, Unit
+from evalkit.values import frozen
 
 _CLOSE = 1e-9
 _TAIL = 300
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     """One judgment whose reread value differs from the stored one; both in the case's order."""
 
@@ -130,7 +131,7 @@ DIFFERENCES = "differences.jsonl"
 UNTELLING = ("result", "results", "annotations", "output", "outputs", "judgments", "pairwise")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportedRun:
     """A run of imported judgments; `texts` counts the reread ones, and `differs` lists their differences."""
 

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib import import_module
@@ -29,6 +28,7 @@ from evalkit.core.redaction import redact
 from evalkit.core.translation import add_translations
 from evalkit.errors import ConfigError, EvalkitError, PluginError, did_you_mean
 from evalkit.protocols import Benchmark
+from evalkit.values import frozen
 
 T = TypeVar("T")
 
@@ -191,7 +191,7 @@ def risky_setting(path: Sequence[str]) -> ConfigError:
     return ConfigError("may run code, so a config cannot set it to this value", where=".".join(path), remedy=remedy)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Offer:
     """One plug-in of another package: its group, name, value, package and file, or why it cannot be used."""
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from evalkit.values import frozen
+
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
     from evalkit.results import RunResult
@@ -24,7 +26,7 @@ _DESCRIPTION = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _RunSpec:
     """The run that a marker or a call requests: a study, overrides, and rules."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from evalkit.results import RunResult
 from evalkit.runs.layout import CASES, JUDGMENTS, PROMPTS
 from evalkit.scoring import escalated, score_run
 from evalkit.types import Case, Completion, JudgeSpec, Judgment, Metric
+from evalkit.values import frozen
 
 NUMBERS = ("value", "low", "high", "n", "missing", "worst_low", "worst_high")
 NEVER_STORED = ("failed", "refused")
@@ -38,7 +39,7 @@ NEVER_STORED = ("failed", "refused")
 ABSENT = {True: "answers that are not in the store", False: "prompts that differ from those of the run"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MetricChange:
     """One difference; `was` and `now` are texts or numbers."""
 
@@ -47,7 +48,7 @@ class MetricChange:
     now: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reproduction:
     """The outcome of a reproduction.
 

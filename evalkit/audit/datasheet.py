@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import isnan
 from pathlib import Path
@@ -37,6 +36,7 @@ from evalkit.runs.records import encode_line, metric_values
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import holm, letters
 from evalkit.types import Case, Judgment, Metric
+from evalkit.values import frozen
 
 WORST: Final = 3
 LARGE: Final = 0.25
@@ -524,7 +524,7 @@ def check_audit(config: RunConfig, cases: Iterable[Case]) -> None:
         check_id(case)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Audit:
     """An audit that is judged: its probes, edited cases and their judgments, its metrics and outcomes."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, erfc, log2, sqrt
 from statistics import median
 from typing import Final, TypeAlias
@@ -28,6 +27,7 @@ from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import holm, sign_flip, smallest_detectable
 from evalkit.types import Case, Judgment, Metric, Verdict
+from evalkit.values import frozen
 
 EXACT_UP_TO = 500
 """Clusters that differ; with more, the normal approximation of the sign-flip test is used."""
@@ -36,7 +36,7 @@ GRID = 60
 _CODE = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: np.nan}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answers:
     """What the judge answered to each case: NaN if it gave no answer, or was not asked.
 
@@ -60,7 +60,7 @@ class Answers:
         return np.asarray(self.asked & np.isnan(self.verdict))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contrast:
     """One probe's effect on each case; NaN where an answer that it needs is missing.
 
@@ -256,7 +256,7 @@ def probe_statistics(one: Contrast, span: float) -> Iterator[Statistic]:
     yield tally.rate(f"{name}/missing", one.missing, one.asked)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """What the test of one probe found.
 

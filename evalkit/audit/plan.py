@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -23,6 +23,7 @@ from evalkit.plugins import third_party_errors
 from evalkit.prompting import marked_texts
 from evalkit.protocols import Evaluator, FollowUpEvaluator
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment, Message
+from evalkit.values import frozen
 
 SEPARATOR = "#probe:"
 NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -103,7 +104,7 @@ def trimmed(case: Case, probe: Probe, config: RunConfig) -> tuple[Case | None, i
     return replace(case, responses=kept), side_of(case, worse=probe.worse)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AuditPlan:
     """What an audit asks: each case as it is, then repeated, then edited by each probe.
 

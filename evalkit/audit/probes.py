@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
@@ -19,6 +19,7 @@ from evalkit.core.translation import Message, gettext
 from evalkit.errors import ConfigError, PluginError, did_you_mean
 from evalkit.plugins import PROBES, entry_points_in, load_only
 from evalkit.types import Case, Response
+from evalkit.values import frozen
 
 __all__ = [
     "Place",
@@ -54,7 +55,7 @@ ALL: Final = (*PAIRS, *SINGLE)
 _CHINESE = re.compile("[\u3400-\u9fff]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where and how a probe is to edit a case.
 
@@ -76,7 +77,7 @@ class Place:
 Edit: TypeAlias = Callable[[Case, Place], Case | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Probe:
     """A deterministic edit of a case, with the answer that is right after it.
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from json import dumps
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,6 +44,7 @@ from evalkit.protocols import ClaimChecker, Evaluator, Judge, Store
 from evalkit.results import Calls, Spent
 from evalkit.store import shared_state
 from evalkit.types import Case, Rung
+from evalkit.values import frozen
 
 _NAMES, _LOCK, _LOCK_SECONDS = "batch/", "batches", 0.2
 _DAY = 86_400.0
@@ -53,7 +54,7 @@ _FORGOTTEN = "forgotten by the provider"
 _log = logging.getLogger("evalkit.batch")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PendingBatch:
     """A batch whose answers are not stored: its requests, the most it can cost, and its id once it has one."""
 

@@ -29,6 +29,7 @@ from evalkit.judges.pricing import batch_entry
 from evalkit.judges.setup import RUNGS, Shape
 from evalkit.protocols import CompletionCache, Evaluator, Judge
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Rung
+from evalkit.values import frozen
 
 URL = "/v1/chat/completions"
 _SORTED_BY = 240
@@ -51,7 +52,7 @@ def codec(kind: type) -> Any:
     return TypeAdapter(kind).validator
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchTarget:
     """The model that a file of requests is for, with what is needed to read its answers.
 
@@ -74,7 +75,7 @@ class BatchTarget:
     max_answer_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchRequest:
     """One recorded request: its content key, its target, its rung, its place in the order of shared prefixes.
 
@@ -264,7 +265,7 @@ def reason_against(one: Judge) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestFile:
     """A file of requests to one model."""
 
@@ -273,7 +274,7 @@ class RequestFile:
     rounds: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Header:
     evalkit_batch: Literal[1]
     store: str | None

@@ -9,7 +9,6 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +28,7 @@ from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.logistic import expit
 from evalkit.scoring.verdicts.pairs import over_orders
 from evalkit.types import Case, Metric
+from evalkit.values import frozen
 
 GAMED: Final = "df_gamed.csv"
 """The published file on the gamed baselines, in tatsu-lab/alpaca_eval on Hugging Face."""
@@ -171,7 +171,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Data:
     """The regression's rows: the gamed baselines' first, then the model's own in the order of instructions.
 

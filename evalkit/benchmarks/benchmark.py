@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -25,6 +25,7 @@ from evalkit.scoring.columns import VerdictColumns
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns
 from evalkit.types import Case, ChecklistItem, Metric
+from evalkit.values import frozen
 
 Shape: TypeAlias = frozenset[str]
 Rule: TypeAlias = Callable[[View], Sequence[Statistic | Metric]]
@@ -36,7 +37,7 @@ def shape(*columns: str) -> Shape:
     return frozenset(columns)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """The source of a benchmark: `path` is a file or folder; `baseline` is the model to compare with.
 
@@ -48,7 +49,7 @@ class Source:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Importer:
     """An importer of judgments in one published format: `evalkit import NAME FILE`.
 
@@ -67,7 +68,7 @@ class Importer:
     is_log: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Benchmark:
     """A published benchmark.
 
@@ -279,7 +280,7 @@ def only_with_checklists(*names: str) -> Rule:
     return lambda _: [nothing(name, NEEDS_CHECKLIST) for name in names]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowLocation:
     """The location of a row: as text, its file, and its number (from 1)."""
 

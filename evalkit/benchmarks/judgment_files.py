@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from evalkit.datasets.formats import reader_for
 from evalkit.datasets.text import are_calls, as_messages, conversation_text, is_conversation
 from evalkit.errors import DatasetError
 from evalkit.runs.records import unescaped
+from evalkit.values import frozen
 
 _PEEK = 4_000_000
 _TRIED = 5
@@ -21,7 +22,7 @@ _TABLES = ("csv", "tsv")
 _WHOLE, _LARGEST = 64_000_000, 2_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Peek:
     """The beginning of a file or folder: its first `row` if it has rows, and its `top` keys if it is an object."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -30,6 +30,7 @@ from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.datasets.text import ABSENT, as_messages, is_more_than_text
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.values import frozen
 
 Unit = Literal["pair", "response", "class"]
 Cells = Mapping[str, Any]
@@ -69,7 +70,7 @@ def cells_of(row: Row, fields: Mapping[str, Field]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, "", [])}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """One score of a case in a log.
 

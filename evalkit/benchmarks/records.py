@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from shlex import quote
 from typing import Any
 
@@ -11,11 +11,12 @@ from evalkit.datasets.labels import normalize_label
 from evalkit.errors import DatasetError
 from evalkit.parsing import UnreadableError, read_winner
 from evalkit.types import Case, ChecklistItem, ItemAnswer, Judgment, Status, WeightedJudgment, Winner
+from evalkit.values import frozen
 
 TIE = "TIE"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """One response: `key` identifies it among the responses to its question.
 
@@ -31,7 +32,7 @@ class Answer:
     messages: Sequence[Any] | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedJudgment:
     """One recorded judgment.
 
@@ -62,7 +63,7 @@ class RecordedJudgment:
         return scored or self.class_name is not None or any(self.items.values())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Record:
     """The judgment of one response, or of two in the order `shown`, with their question.
 
@@ -86,7 +87,7 @@ class Record:
     others: tuple[RecordedJudgment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParsedFile:
     """Records of an importer, with information about the config.
 
@@ -110,7 +111,7 @@ class ParsedFile:
     rule: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """The user's options for an import.
 
@@ -131,7 +132,7 @@ class Options:
     answers: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportedJudgments:
     """Imported cases and judgments, and the config settings that describe them.
 

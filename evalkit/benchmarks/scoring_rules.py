@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +18,7 @@ from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, group_mean
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, mean_of, share
 from evalkit.scoring.verdicts.pairs import combine_samples, over_orders, pair_margins
 from evalkit.types import Case, Metric
+from evalkit.values import frozen
 
 UNREAD = "no labeled pair has a readable verdict"
 
@@ -28,7 +29,7 @@ NEEDS_SCORES = "responses have no scores: set mode=pointwise"
 SUBSET = "subset"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """The outcome of a run on a benchmark. Rows are pairs, in the order of `pairs`, unless stated otherwise."""
 

@@ -6,7 +6,7 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import join
 from tempfile import TemporaryDirectory
@@ -17,6 +17,7 @@ from evalkit.core.display import relative
 from evalkit.core.translation import Translator, gettext, translator
 from evalkit.decision import Decision, metrics_of
 from evalkit.errors import ConfigError, DatasetError, ExitStatus, TrackingError
+from evalkit.values import frozen
 
 if TYPE_CHECKING:
     from evalkit.interop import ImportedJudgments
@@ -28,7 +29,7 @@ STDIN: Final = "-"
 MOST_ROLES: Final = 30
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Checked:
     """What was read: judgments, the roles of columns, and warnings about the data."""
 

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from evalkit.plugins import allowing_code, code_allowed
+from evalkit.values import frozen
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,7 +31,7 @@ def log_style() -> LogStyle:
     return _style.get()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandSettings:
     """Settings of a command line apart from its config; they can be pickled for a launcher's processes."""
 

@@ -50,9 +50,10 @@ from evalkit.hydra_app.user_files import hidden_files, user_files
 from evalkit.results import RunResult, Spent
 from evalkit.runs import unused_folder
 from evalkit.sweeps import leaderboard_of, track_leaderboard, write_leaderboard
+from evalkit.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sweep:
     """A sweep about to run: its folder, and its jobs' configs unless the sweeper chooses jobs during the sweep."""
 
@@ -223,7 +224,7 @@ VALUED = ("--cfg", "--package", "--info")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Job:
     """One job of a command: its checked config, its folder, and its number in a sweep if it belongs to one.
 

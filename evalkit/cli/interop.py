@@ -7,7 +7,7 @@ import re
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from evalkit.cli.parser import UsageError, check_overrides
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.errors import ConfigError, Signaled, did_you_mean
 from evalkit.results import RunResult
+from evalkit.values import frozen
 
 if TYPE_CHECKING:
     from evalkit.audit.rewriting import Reviews
@@ -33,7 +34,7 @@ ASSESSMENTS = "mlflow-assessments"
 _SCALE = re.compile(r"\+*(rubric|method|rubric\.(min|max|classes))=")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Import:
     """What to import: the arguments, with fields and folder apart from the overrides."""
 

@@ -7,7 +7,6 @@ import re
 import textwrap
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -15,6 +14,7 @@ from typing import Any, Final, NoReturn
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.plugins import ALLOW_FLAG
+from evalkit.values import frozen
 
 WIDTH: Final = 100
 _INSTEAD: Final = {
@@ -215,7 +215,7 @@ _TYPES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Command:
     """One command, or an action of a command: its name and its entry in commands.toml.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, reduce
 from itertools import islice
 from signal import SIGINT
@@ -40,9 +40,10 @@ from evalkit.scoring.stats.clusters import Clusters, check_column
 from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.store import backend_of, open_store, store_url
 from evalkit.types import Case, Completion, JudgeSpec, Judgment
+from evalkit.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedJob:
     """A job with its overrides, config and evaluator. Each iteration reads its cases again.
 
@@ -134,7 +135,7 @@ ORIGINS: Final[Mapping[Origin, str]] = {
 """The origins of an estimated length, most reliable first, with their words for a number of answers."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Length:
     """The estimated length of an answer in tokens and, if known, seconds.
 
@@ -149,7 +150,7 @@ class Length:
     within: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """The requests of one judge of a job, whose settings are at `key`."""
 
@@ -254,7 +255,7 @@ FLAG = "--pilot"
 SUGGESTED = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PilotResult:
     """The result of a pilot for one judge of a job: the number of sampled requests, and their judgments."""
 
@@ -321,7 +322,7 @@ WATCH = "watch"
 WIDE = 200  # files and pipes have no width that limits a table
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobPlan:
     """A job with its overrides, and the requests of each judge: all, and without those of earlier jobs."""
 

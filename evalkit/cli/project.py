@@ -7,7 +7,6 @@ import shlex
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import chdir
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from evalkit.errors import ConfigError, ExitStatus
 from evalkit.report.counts import side
 from evalkit.tracking import warm_up
 from evalkit.types import Metric
+from evalkit.values import frozen
 
 JUDGE = """\
 # A custom judge: `judge=mine`. Keys and their defaults: `evalkit run --cfg job`.
@@ -113,7 +113,7 @@ _PLANTED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Row:
     """A judge with its planted fault (`None` if it has none) and the metrics that show faults."""
 

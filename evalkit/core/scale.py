@@ -11,6 +11,8 @@ from functools import cached_property, lru_cache
 from math import inf, isfinite
 from typing import Any, Final, Protocol
 
+from evalkit.values import frozen
+
 _MAX_VALUES = 1_000_001
 _MAX_LISTED = 101
 PASSES: Final = 0.5
@@ -41,7 +43,7 @@ class ScaleDefinition(Protocol):
         """Whether every number is a value."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scale:
     """Values from `min` to `max` by `step`; `levels` has the meanings of some of them.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from evalkit.core.hashing import digest
 from evalkit.types import Case
+from evalkit.values import frozen
 
 Side: TypeAlias = Literal["train", "dev", "test"]
 FEWEST: Final = 3

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import gettext as catalogs
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from evalkit.values import frozen
 
 DOMAIN: Final = "evalkit"
 LANGUAGES: Final = ("en", "zh")
@@ -21,7 +23,7 @@ LANGUAGES: Final = ("en", "zh")
 Translator: TypeAlias = catalogs.NullTranslations
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Text:
     """A message with values for its `{placeholders}`, which may be texts themselves.
 
@@ -56,7 +58,7 @@ class Text:
         return replace(self, values={**self.values, **values})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Joined:
     """Several texts with a separator between them."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from evalkit.core.lookalikes import visual_form
 from evalkit.types import Case
+from evalkit.values import frozen
 
 Kind: TypeAlias = Literal["said", "call", "result"]
 Unit: TypeAlias = Literal["turn", "step"]
@@ -35,7 +35,7 @@ _CITED: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """One part of a conversation.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date, time
 from functools import cache
 from math import isfinite
@@ -14,6 +13,7 @@ from evalkit.core.checklists import MAX_DEPTH
 from evalkit.datasets.formats import Row
 from evalkit.datasets.text import ABSENT, conversation_text, is_conversation, is_message
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.values import frozen
 
 WHOLE = "row"
 """The name of the row in an expression, for columns that are not identifiers: `row["Question 1"]`."""
@@ -159,7 +159,7 @@ _KEPT: Final = frozenset({str, int, bool, type(None)})
 Getter = Callable[[Row], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """How to read rows with the same columns.
 

@@ -7,7 +7,7 @@ import json
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from glob import has_magic
 from itertools import accumulate
 from pathlib import Path
@@ -31,6 +31,7 @@ from evalkit.datasets.turns import Conversations
 from evalkit.errors import DatasetError
 from evalkit.plugins import find_benchmark
 from evalkit.types import Case, ChecklistItem
+from evalkit.values import frozen
 
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 """As in `canonical_json`, but with one encoder, because it is called for each case."""
@@ -148,7 +149,7 @@ CUT_TO_FIT = "cases shortened to fit judge.context, keeping the beginning and th
 CUT_RESULTS = "cases shortened to fit judge.context, the longest results of tools first, then other texts"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dataset:
     """Cases to judge.
 

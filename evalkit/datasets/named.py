@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Final, TypeAlias
@@ -16,6 +15,7 @@ from evalkit.datasets.formats import Row, is_readable, reader_for
 from evalkit.errors import ConfigError, DatasetError, PluginError
 from evalkit.plugins import find_benchmark, iter_benchmarks, third_party_errors
 from evalkit.protocols import Benchmark
+from evalkit.values import frozen
 
 Placed: TypeAlias = tuple[str, Row]
 
@@ -32,7 +32,7 @@ class ForeignError(DatasetError):
         super().__init__(f"not {benchmark.title}: {why}", where=where, remedy=f"name {benchmark.expects}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecognizedBenchmark:
     """A detected benchmark: its name, a description, and the folder to use instead of the file, if any."""
 

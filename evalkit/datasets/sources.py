@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from glob import has_magic
 from importlib.resources import files
@@ -24,6 +24,7 @@ from evalkit.datasets.formats import Reader, Row, is_readable, numbered, placed,
 from evalkit.datasets.named import named_rows, recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.plugins import find_benchmark
+from evalkit.values import frozen
 
 SHIPPED, STDIN, KEY = "evalkit:", "-", "dataset.path"
 _CHUNK = 2**20
@@ -241,7 +242,7 @@ _SAVED = ("dataset_info.json", "dataset_dict.json")
 HUB = "hf"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """Rows that can be read repeatedly: `rows()` starts again. `name` is their name in the manifest.
 

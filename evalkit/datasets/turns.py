@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from evalkit.config import CHECKLIST, SCORED_MODES, DatasetConfig
@@ -27,6 +27,7 @@ from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
 from evalkit.datasets.text import ABSENT, CUT, Tally, as_messages, is_message, openai_message, part_text
 from evalkit.errors import ConfigError, DatasetError
+from evalkit.values import frozen
 
 _INPUT: Final = frozenset({"user", "system", "developer"})
 """The roles whose messages are not judged: they begin a turn."""
@@ -44,7 +45,7 @@ WHOLE = "annotators' labels of whole conversations, not used for their {}s"
 UNPAIRED = "{}s that not every conversation of the case has, omitted"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Message:
     """The parts of one message, the label of its turn or step, and the span of a trace that it is from."""
 

@@ -10,11 +10,12 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from evalkit.values import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Clock:
     """The source of time: `now` returns seconds, and `pause` waits for a number of seconds."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from heapq import nsmallest
 
 from evalkit.core.hashing import text_digest
@@ -11,6 +11,7 @@ from evalkit.core.spool import HashSet, find_new
 from evalkit.engine.requests import Kind, PlannedCall, PlannedCalls, call_key, prompt_tokens, response_tokens
 from evalkit.protocols import CompletionCache, Evaluator
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Judgment, Unit
+from evalkit.values import frozen
 
 
 class PilotSample:
@@ -75,7 +76,7 @@ UNKNOWN = Completion("?" * 1000)
 """Placeholder for an answer that a later request depends on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """The requests of a run.
 

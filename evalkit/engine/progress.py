@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from evalkit.results import Calls
 from evalkit.types import Completion, Judgment
+from evalkit.values import frozen
 
 T = TypeVar("T", bound=Any)
 
@@ -26,7 +27,7 @@ def add(first: T, second: T) -> T:
     return replace(first, **sums)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spend:
     """The counts of calls, the tokens of those that were sent, and their cost in USD; `None` if a price is unknown."""
 
@@ -71,7 +72,7 @@ class Progress:
     answers: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgingResult:
     """The result of a run of the engine.
 

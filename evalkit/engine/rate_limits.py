@@ -26,6 +26,7 @@ from evalkit.judges.setup import LIMITS
 from evalkit.protocols import Judge, SharedState
 from evalkit.store.codec import REPAIR
 from evalkit.types import JudgeRequest, Usage
+from evalkit.values import frozen
 
 MINUTE = 60.0
 _DRIFT = 1e-9
@@ -251,7 +252,7 @@ class SharedWindow:
         return granted, wait
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SharedBudget:
     """A budget of `cap` USD that workers never exceed together; what a killed one had taken counts as spent."""
 
@@ -278,7 +279,7 @@ class SharedBudget:
         _change(self.state, self.name, lambda text, _: repr(max(0.0, float(text or 0.0) - amount)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SharedLimits:
     """The limits that a run shares with all workers on its store; the budget is that of a `study`."""
 

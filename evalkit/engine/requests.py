@@ -14,13 +14,14 @@ from evalkit.core.hashing import canonical_json, content_key
 from evalkit.core.tokens import CHARACTERS_PER_TOKEN, characters, message_tokens
 from evalkit.protocols import CompletionCache, Evaluator
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Unit
+from evalkit.values import frozen
 
 BATCH = 64
 COUNTING_SECONDS = 2.0
 _REMEMBERED = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallGroup:
     """The calls of one unit of a case to one judge, by their positions in the run."""
 
@@ -29,7 +30,7 @@ class CallGroup:
     positions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedCall:
     """One request to one judge.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
@@ -24,6 +24,7 @@ from evalkit.types import (
     Status,
     WeightedJudgment,
 )
+from evalkit.values import frozen
 
 
 def check_responses(case: Case, least: int) -> None:
@@ -211,7 +212,7 @@ _FINAL = ("refusal", "content_filter", "truncated", "logprobs")
 """Kinds of errors that a retry would not fix."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """The content of one completion, in the case's order, and the parsing step that read it."""
 

@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -50,6 +49,7 @@ from evalkit.runs.layout import CASES as RUN_CASES
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
 from evalkit.runs.manifest import DEFAULTS as RUN_DEFAULTS
 from evalkit.runs.manifest import escaped
+from evalkit.values import frozen
 
 if TYPE_CHECKING:
     from hydra._internal.hydra import Hydra
@@ -483,7 +483,7 @@ EVERYTHING = "BasicSweeper"
 _PLAIN = re.compile(r"(?!hydra\.)(\+\+(?=criteria\.))?\w+(\.\w+)+=[\w.+-]+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SweepPlace:
     """The folder of a sweep, and the sweeper that chooses its jobs."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -18,6 +18,7 @@ from evalkit.datasets.formats import Row
 from evalkit.errors import DatasetError
 from evalkit.interop.import_file import CLASSES, DIFFERENT, GRADES, TEXTS, is_format, read_format, to_cases, tools
 from evalkit.types import Case, Judgment
+from evalkit.values import frozen
 
 _SUFFIXES: Final = ("json", "jsonl", "eval")
 _SHOWN: Final = 5
@@ -25,7 +26,7 @@ _ABOUT_ANSWERS: Final = (TEXTS, GRADES, CLASSES, DIFFERENT.partition("{}")[0])
 _UNUSED: Final = "labels that are classes are in the metadata; for labels, set rubric.classes to them"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Answer:
     """One answer, with people's labels and judges' verdicts of it by name, and its messages if they are more."""
 
@@ -37,7 +38,7 @@ class _Answer:
     messages: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Sample:
     """A sample of a log, with its answers that are not missing."""
 

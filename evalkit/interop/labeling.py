@@ -15,7 +15,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from heapq import heapify, heapreplace
 from pathlib import Path
 from types import MappingProxyType
@@ -42,6 +42,7 @@ from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.results import RunResult
 from evalkit.runs.layout import LABEL_SAMPLE
 from evalkit.types import Annotation, Case, ItemAnswer, Unit, Verdict, Winner
+from evalkit.values import frozen
 
 CHOICES: tuple[Winner, ...] = ("A", "B", "TIE")
 BETTER, GRADE, CLASS = "better", "grade", "class"
@@ -51,7 +52,7 @@ _CHOSEN: Mapping[object, Winner] = {winner: winner for winner in CHOICES}
 _TITLES = {"prompt": "Question", "context": "Context", "reference": "Reference"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task:
     """One labeling task: a pair, or one response, of a case; `shown` has its responses in the order shown.
 
@@ -70,7 +71,7 @@ class Task:
         return f"{self.case_id} {'-'.join(map(str, self.shown))}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Label:
     """One annotator's label: a winner in the case's order, a grade or a class of one response, or an item's answer.
 
@@ -445,7 +446,7 @@ EACH = 4
 """Strata are merged unless there are this many labels for each, on average."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LabelSample:
     """Cases sampled for labeling.
 

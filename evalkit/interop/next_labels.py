@@ -10,7 +10,6 @@ the run has count as a simple random sample, so those of a stratum are a random 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass
 from math import inf, sqrt
 from statistics import fmean
 from typing import Final
@@ -21,6 +20,7 @@ from evalkit.errors import ConfigError
 from evalkit.interop.labeling import EACH, KINDS, LabelSample, labeled_size, strata_of
 from evalkit.results import RunResult
 from evalkit.types import Metric, Unit, Verdict
+from evalkit.values import frozen
 
 PRIOR: Final = dict(zip(KINDS, (0.3, 0.3, 0.2, 0.05), strict=True))
 """The squared difference of label and verdict by kind of stratum, if there are no labels yet."""
@@ -30,7 +30,7 @@ _CORRECTED: Final = ("corrected/win_rate/", "corrected/prediction_powered/", "co
 """The rates to narrow; the first that a run has is the one that counts."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NextLabels:
     """Cases to label next.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, partial
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
@@ -20,6 +20,7 @@ from evalkit.benchmarks.records import NONE, NOTHING, ParsedFile, Record, Record
 from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.values import frozen
 
 Rows: TypeAlias = Sequence[tuple[str, Row]]
 Rater: TypeAlias = Literal["judge", "label"]
@@ -117,7 +118,7 @@ _NEAR_EMPTY: Final = 0.1
 _FEW: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Role:
     """The role of a column, and why it has it."""
 
@@ -126,7 +127,7 @@ class Role:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choices:
     """The user's choices, which overrule names and values; `words` maps verdict words to their meanings."""
 
@@ -136,7 +137,7 @@ class Choices:
     words: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """A table as records, with the roles of its columns and warnings about its data."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from base64 import b64decode
 from binascii import Error
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from evalkit.datasets.text import is_message
 from evalkit.datasets.turns import SPAN
+from evalkit.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelCall:
     """One call of a model: when it began, the messages that it read, those that it wrote, and its span's id in hex."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from evalkit.config import JudgeConfig
 from evalkit.errors import JudgeSetupError
 from evalkit.judges import setup
 from evalkit.judges.error_mapping import call_error, clean_message
+from evalkit.values import frozen
 
 TAG = "evalkit"
 """The key of the metadata by which a batch is found again."""
@@ -22,7 +22,7 @@ _ENDED = ("completed", "failed", "expired", "cancelled")
 _PAGE = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchStatus:
     """A batch: its status in OpenAI's words, how many requests are done, its files, and why it failed as a whole."""
 

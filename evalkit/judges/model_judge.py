@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,11 +18,12 @@ from evalkit.judges.responses import Answer, check_logprobs, completion_of, pric
 from evalkit.judges.setup import ENDPOINT, FREE, LIMITS, LOCAL, Shape
 from evalkit.judges.smollm2 import COPIES
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
+from evalkit.values import frozen
 
 _log = logging.getLogger("evalkit.judges")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """A provider's reply.
 

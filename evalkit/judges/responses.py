@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import AsyncIterable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +19,7 @@ from evalkit.config import Price
 from evalkit.errors import CallError
 from evalkit.judges.error_mapping import call_error, writable
 from evalkit.types import Completion, Rung, TokenLogprob, Usage
+from evalkit.values import frozen
 
 MOST_TOKENS = 10**9
 _LONGEST_NAME = 200
@@ -34,7 +35,7 @@ _FINISHES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """A cleaned provider answer.
 

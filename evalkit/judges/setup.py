@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ from evalkit.config import SIMULATED, JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.types import JudgeRequest, Rung
+from evalkit.values import frozen
 
 LOCAL = "local/"
 FREE = (LOCAL, SIMULATED)
@@ -70,7 +71,7 @@ async def check_reachable(api_base: str, *, judge: str) -> None:
 _TOKENS_PER_MESSAGE = 16  # markers that chat templates add to each message
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """The destination of a judge's calls.
 
@@ -101,7 +102,7 @@ _COMPLAINTS: Mapping[Rung, re.Pattern[str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shape:
     """The rung in use, and the optional parameters that are dropped because the provider refuses them."""
 

@@ -34,7 +34,6 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -46,6 +45,7 @@ from evalkit.judges import setup
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.responses import Answer
 from evalkit.judges.setup import Shape
+from evalkit.values import frozen
 
 FAULTS = {
     "good": None,
@@ -109,7 +109,7 @@ def check(config: JudgeConfig) -> None:
             raise JudgeSetupError(f"'{value}' is not a number from {low:g} to {high:g}", where=where)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _View:
     """A simulated judge's view of the responses: the worth of each, by label or letter, and the noise scale."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -24,6 +24,7 @@ from evalkit.parsing.plain_text import (
     with_base,
 )
 from evalkit.types import ItemAnswer, Winner
+from evalkit.values import frozen
 
 Take: TypeAlias = Literal["last", "first", "only"]
 Decision: TypeAlias = Literal["winner", "score", "ranking", "class", "items"]
@@ -38,7 +39,7 @@ _CONTEXT = 8
 _MOST = 500
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """A text in the form of a verdict: its content and its span; `open` if its content is the end of the text."""
 
@@ -48,7 +49,7 @@ class Mark:
     open: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """A judge's text to read.
 
@@ -67,7 +68,7 @@ class Reply:
     at_end: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerTask:
     """What an answer must decide; `scale` is the scale of a score, `classes` are those to choose from."""
 

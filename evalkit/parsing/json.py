@@ -6,11 +6,11 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from evalkit.parsing.plain_text import UnreadableError, drop_thinking, spells_letters, unescape
+from evalkit.values import frozen
 
 JsonRung: TypeAlias = Literal["json", "embedded", "repaired"]
 
@@ -22,7 +22,7 @@ _QUOTE, _BARE = "[\"'“”‘’]", re.compile(r"[-+.\w]+(?=[],}])")  # of stri
 _BEGIN, _BEGIN_OR_BROKEN = re.compile(r"\{(?=\s*[\"}])"), re.compile(r"\{(?=\s*[\"'“‘}])")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Found:
     """An object in a text: its value, the parsing step that read it, and its end in the text."""
 

@@ -6,7 +6,7 @@ import heapq
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -27,6 +27,7 @@ from evalkit.types import (
     Unit,
     Verdict,
 )
+from evalkit.values import frozen
 
 _READ = ("ok", "repaired")
 CYCLES = 20
@@ -243,7 +244,7 @@ T = TypeVar("T")
 Grouped = TypeVar("Grouped", Judgment, Verdict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CaseData:
     """Cases as JSON that is safe inside a script element.
 
@@ -287,7 +288,7 @@ class _BoundedHeap(Generic[T]):
         return [item for _, _, item in sorted(self._heap, key=lambda one: one[0], reverse=True)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Candidate:
     place: int
     case: Case

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from evalkit.core.translation import Message, in_every_language
 from evalkit.decision import Side, known, side
 from evalkit.types import Case, Judgment, Metric, Verdict, Winner
+from evalkit.values import frozen
 
 RATIOS = (1.1, 1.5, 2.0, 3.0)
 """Upper ends of the classes of length ratios (longer to shorter response); the last class has no end."""
@@ -123,7 +124,7 @@ Metrics: TypeAlias = Mapping[str, Metric]
 _MARKS = re.compile(r"[\\`<\[\]*_!]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """One sentence on one metric, in English and Chinese; `tone` says whether it is good or bad news."""
 

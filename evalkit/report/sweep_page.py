@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +17,7 @@ from evalkit.report.page import filled, render
 from evalkit.report.sweep_findings import contest_findings
 from evalkit.report.texts import SWEEP, Words, metric_words
 from evalkit.scoring.leaderboard import Leaderboard, Standing
+from evalkit.values import frozen
 
 MAIN = 5
 """The number of metrics in the leaderboard before all are shown."""
@@ -25,7 +25,7 @@ _WORD = re.compile(r"(?!(?:true|false|null|none|on|off|yes|no)$)[^\W\d][^=,]{2,}
 _OVERRIDE = re.compile(r",\s*(?=(?:[\w@/.+~-]+|\+{0,2}criteria\.[^=,]+)=)")  # names of criteria can have spaces
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SweepFacts:
     """Facts on a sweep's page in addition to its leaderboard.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from evalkit.errors import ConfigError
 from evalkit.runs import layout
 from evalkit.runs.read import read_config
 from evalkit.types import Case
+from evalkit.values import frozen
 
 REMEDY = "choose another folder with hydra.run.dir, or add --overwrite to replace it"
 
@@ -96,7 +96,7 @@ def _hash(folder: Path) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunStatus:
     """The status of a run folder.
 

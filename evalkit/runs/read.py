@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +21,7 @@ from evalkit.runs import layout
 from evalkit.runs.manifest import load
 from evalkit.runs.records import MalformedError, decoder, read_rows
 from evalkit.types import Case, Judgment, Metric, Verdict
+from evalkit.values import frozen
 
 _REMEDY: Final = "rerun it, or restore the file"
 
@@ -47,7 +47,7 @@ def read_run(folder: Path) -> RunResult:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """The results of a run without its texts, which are nine tenths of the data."""
 

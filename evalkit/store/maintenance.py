@@ -17,6 +17,7 @@ from evalkit.errors import StoreError
 from evalkit.protocols import DamagePruner, Store
 from evalkit.store.codec import decode, encode
 from evalkit.types import StoredCompletion
+from evalkit.values import frozen
 
 BATCH = 1000
 
@@ -31,7 +32,7 @@ class ModelStats:
     unpriced: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoreStats:
     """The contents of a store; times in seconds since 1970, `size` in bytes if known."""
 

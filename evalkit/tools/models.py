@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, model_validator
@@ -15,6 +14,7 @@ from evalkit.config.sections import Name
 from evalkit.decision import Use
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.types import Reason, Winner
+from evalkit.values import frozen
 
 SCALES = {"1-3": (1, 3), "1-5": (1, 5), "1-10": (1, 10)}
 _NULL = {"type": "null"}
@@ -297,7 +297,7 @@ class DirectScoreResult(ToolModel):
 FORMATS = ("openai", "anthropic", "mcp", "json-schema")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tool:
     """A tool: its name, its purpose, its arguments and its result."""
 

@@ -26,6 +26,7 @@ from evalkit.errors import TrackingError
 from evalkit.results import RunResult
 from evalkit.tracking.connection import import_all, sqlite_file
 from evalkit.tracking.mlflow_tracker import MlflowTracker
+from evalkit.values import frozen
 
 LARGEST = 20_000
 """The most judgments of a run that the recording process reads; larger runs are recorded in this process."""
@@ -130,7 +131,7 @@ class Worker:
         return reply
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BackgroundTracker:
     """Record runs in the recording process, or in this process if that has ended or the run is large."""
 

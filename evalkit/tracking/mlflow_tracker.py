@@ -9,7 +9,6 @@ import re
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +23,7 @@ from evalkit.tracking import contents
 from evalkit.tracking.connection import VIEW, one_at_a_time, open_client, recording_errors, sqlite_file
 from evalkit.tracking.parent_runs import attach, child_tags, find_runs
 from evalkit.tracking.traces import log_traces
+from evalkit.values import frozen
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -32,7 +32,7 @@ GATE = "evalkit.gate"
 _TABLES = {"judgments": "tables/judgments.json", "verdicts": "tables/verdicts.json"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MlflowTracker:
     """Record runs in the MLflow store at `uri`; the first call imports MLflow."""
 

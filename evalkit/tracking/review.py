@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from evalkit.results import RunResult
 from evalkit.tracking.connection import mlflow_errors, open_client, sqlite_file, tracking_uri
 from evalkit.tracking.traces import CLASS, QUESTIONS, Trace, question_of, span, trace_info
 from evalkit.types import Unit
+from evalkit.values import frozen
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -63,7 +64,7 @@ def run_of(result: RunResult) -> str:
     return str(result.manifest.get("run_id") or result.folder)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Logged:
     """One task as a trace. `started` is in milliseconds since 1970."""
 
@@ -130,7 +131,7 @@ NOBODY = ("", "User", "default", "unknown")
 """The name of feedback's source on a server without sign-in; the annotator is then the owner of the queue."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LabelTarget:
     """Where tasks were sent: the experiment's name and id, and each annotator's queue."""
 

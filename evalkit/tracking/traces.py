@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +19,7 @@ from evalkit.results import RunResult
 from evalkit.tracking import contents
 from evalkit.tracking.connection import mlflow_errors, open_client, tracking_uri
 from evalkit.types import Case, Judgment, Unit, Usage, Verdict
+from evalkit.values import frozen
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo
@@ -171,7 +171,7 @@ def label_of(verdict: Verdict | None, case: Case | None) -> str | float | None:
 _PREVIEW = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trace:
     """A trace to send: its identity in hexadecimal, its name in lists, and its times in milliseconds since 1970."""
 
@@ -227,7 +227,7 @@ def span(trace: Trace, number: int, name: str, attributes: Mapping[str, Any]) ->
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TracedJudgment:
     """One judgment with its trace and what that shows."""
 

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
@@ -34,6 +34,7 @@ from evalkit.plugins import allowing_code, code_allowed
 from evalkit.results import Calls
 from evalkit.store import is_local, store_location, store_url
 from evalkit.types import Case
+from evalkit.values import frozen
 
 Work: TypeAlias = Callable[[RunConfig, "Shard", Callable[[Progress], None]], JudgingResult]
 WORKER_KINDS = ("slurm", "ray")
@@ -49,7 +50,7 @@ STOPPED = "stopped"
 _SHARD = re.compile(r"([1-9]\d{0,8})/([1-9]\d{0,8})")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shard:
     """One of `count` parts of a study's cases, numbered from 1; cases with the same prompt are in the same part."""
 
@@ -76,7 +77,7 @@ class Shard:
         return f"{self.index}/{self.count}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShardReport:
     """What became of a shard; with `error`, the run ends."""
 
@@ -91,7 +92,7 @@ class Lost(Exception):  # noqa: N818
     """Raised if a worker died; `str()` says on one line where, and of what."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShardTask:
     """What a worker is told: it can be pickled. `work` is a function of a module, and judges a shard."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import ceil, floor, inf, isnan, log10
 
 from markupsafe import Markup, escape
 
 from evalkit.report.texts import Words
+from evalkit.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figure:
     """A drawing with its title and caption; a `wide` one has the width of the page.
 
@@ -26,7 +26,7 @@ class Figure:
     narrow: Markup | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Axis:
     """Maps values from `low` to `high` to pixels from `start` to `end`; values outside are moved to the nearest end."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -13,6 +12,7 @@ from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, tex
 from evalkit.report.texts import FIGURES, Words, metric_words
 from evalkit.scoring.catalog import CATALOG, COLUMNS
 from evalkit.types import Metric
+from evalkit.values import frozen
 
 MOST = 12
 LEFT, RIGHT, WIDTH, ROW = 270.0, 580.0, 740.0, 26.0
@@ -21,7 +21,7 @@ NARROW, HIGH, MOST_NARROW = 350.0, 44.0, 20
 OF_CLASS = ("rate", "precision", "recall", "f1")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """One value with its name and interval; `chance` is marked, and `faint` rows are pale."""
 
