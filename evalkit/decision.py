@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from statistics import NormalDist
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from evalkit.types import Metric
-from evalkit.values import frozen
+from evalkit.values import JsonObject, frozen
 
 Metrics: TypeAlias = Mapping[str, Metric]
 Side: TypeAlias = Literal["above", "below", "unclear", "unknown"]
@@ -135,7 +135,7 @@ class Decision:
         """Whether the judge can be used for anything."""
         return USES.index(self.use) > USES.index("unknown")
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> JsonObject:
         """Return the decision as a JSON value."""
         return {
             "use": self.use,
@@ -150,7 +150,7 @@ class Decision:
         }
 
 
-def _numbers(metric: Metric) -> dict[str, Any]:
+def _numbers(metric: Metric) -> JsonObject:
     return {"metric": metric.name, "value": metric.value, "low": metric.low, "high": metric.high, "n": metric.n}
 
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from xml.etree import ElementTree as Xml
 
 from pydantic import ValidationError
@@ -43,6 +42,7 @@ from evalkit.scoring.judgments import KINDS, READABLE
 from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.tracking import find_run
 from evalkit.types import Case, Metric
+from evalkit.values import Json
 
 LONGEST_NAME = 100
 """Longer texts in a case's metadata are not names."""
@@ -216,7 +216,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MARKS = {"held": "✅ held", "failed": "❌ failed", "undecided": "❔ undecided"}
 
 
-def gate_files(gate: Gate, manifest: Mapping[str, Any]) -> dict[str, str]:
+def gate_files(gate: Gate, manifest: Json) -> dict[str, str]:
     """Return the files of a gate by name."""
     title = title_of(manifest)
     return {
@@ -226,7 +226,7 @@ def gate_files(gate: Gate, manifest: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def title_of(manifest: Mapping[str, Any]) -> str:
+def title_of(manifest: Json) -> str:
     """Return a run's title: its mode, judge and data."""
     dataset = (manifest.get("dataset") or {}).get("name")
     return " · ".join(str(part) for part in (manifest.get("mode"), manifest.get("judge"), dataset) if part)
@@ -277,7 +277,7 @@ def markdown(gate: Gate, title: str) -> str:
     return "\n".join([*head, *rows]) + "\n"
 
 
-def gate_lines(gate: Mapping[str, Any]) -> list[str]:
+def gate_lines(gate: Json) -> list[str]:
     """Return a gate from a manifest as lines of plain text: the state, then one line per rule."""
     rules = gate["rules"]
     rows = [(one["state"], one["metric"], one["rule"], one["why"]) for one in rules]
@@ -285,7 +285,7 @@ def gate_lines(gate: Mapping[str, Any]) -> list[str]:
     return [gate_title(gate), *("  " + "  ".join(_padded(row, widths)) for row in rows)]
 
 
-def gate_title(gate: Mapping[str, Any]) -> str:
+def gate_title(gate: Json) -> str:
     """Return the outcome of a gate from a manifest, on one line."""
     states = [one["state"] for one in gate["rules"]]
     counts = ", ".join(f"{states.count(state)} {state}" for state in _MARKS if state in states)
@@ -293,7 +293,7 @@ def gate_title(gate: Mapping[str, Any]) -> str:
     return f"gate {gate['state']}: {counts}{strict}"
 
 
-def gate_faults(gate: Mapping[str, Any]) -> str:
+def gate_faults(gate: Json) -> str:
     """Return the rules that made a gate fail, on one line, from a manifest."""
     rules = gate["rules"]
     bad = [one for one in rules if one["state"] == "failed"] or [one for one in rules if one["state"] == "undecided"]

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
-from typing import Any
 
 from evalkit.api import Materials, rescore, run_manifest
 from evalkit.config import RunConfig
@@ -29,7 +28,7 @@ from evalkit.results import RunResult
 from evalkit.runs import check_free, check_no_sweep
 from evalkit.runs.records import encode_line
 from evalkit.types import Case, JudgeRequest, Judgment, Unit
-from evalkit.values import frozen
+from evalkit.values import JsonObject, frozen
 
 _CLOSE = 1e-9
 _TAIL = 300
@@ -49,7 +48,7 @@ class Difference:
         place = f"{one.case_id} {list(one.unit)}{shown}" + (f", sample {one.sample}" if one.sample else "")
         return f"{place}: stored {describe_differences(one)}, read {describe_differences(self.read)}"
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> JsonObject:
         """Return the difference as JSON values."""
         one, text = self.stored, self.stored.completion.text if self.stored.completion else ""
         return {

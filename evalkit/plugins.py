@@ -28,7 +28,7 @@ from evalkit.core.redaction import redact
 from evalkit.core.translation import add_translations
 from evalkit.errors import ConfigError, EvalkitError, PluginError, did_you_mean
 from evalkit.protocols import Benchmark
-from evalkit.values import frozen
+from evalkit.values import Json, frozen
 
 T = TypeVar("T")
 
@@ -175,7 +175,7 @@ def _is_harmless(value: Any) -> bool:
     return bool(_HARMLESS_TEXT.fullmatch(value)) if isinstance(value, str) else isinstance(value, int | float | Enum)
 
 
-def check_options(options: Mapping[str, Any]) -> None:
+def check_options(options: Json) -> None:
     """Check the settings of workers in a config whose author is unknown.
 
     Raises:

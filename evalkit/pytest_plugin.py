@@ -5,14 +5,14 @@ evalkit's slow imports happen only when a test requests a run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evalkit.values import frozen
+from evalkit.values import Json, frozen
 
 if TYPE_CHECKING:
     from evalkit.config import RunConfig
@@ -32,10 +32,10 @@ class _RunSpec:
 
     study: str | None = None
     overrides: tuple[str, ...] = ()
-    gate: Mapping[str, Any] = field(default_factory=dict)
+    gate: Json = field(default_factory=dict)
 
     @classmethod
-    def of(cls, *words: str, gate: Mapping[str, Any] | None = None) -> _RunSpec:
+    def of(cls, *words: str, gate: Json | None = None) -> _RunSpec:
         named = words[:1] if words and "=" not in words[0] and not words[0].startswith("~") else ()
         return cls(named[0] if named else None, words[len(named) :], dict(gate or {}))
 
@@ -150,7 +150,7 @@ def evalkit_run(request: pytest.FixtureRequest, _evalkit_runs: _Runs) -> Callabl
     for marker in reversed([*request.node.iter_markers(MARKER)]):
         spec = spec.then(_RunSpec.of(*marker.args, **marker.kwargs))
 
-    def run(*words: str, gate: Mapping[str, Any] | None = None) -> RunResult:
+    def run(*words: str, gate: Json | None = None) -> RunResult:
         return _evalkit_runs.check(spec.then(_RunSpec.of(*words, gate=gate)))
 
     return run

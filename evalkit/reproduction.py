@@ -31,7 +31,7 @@ from evalkit.results import RunResult
 from evalkit.runs.layout import CASES, JUDGMENTS, PROMPTS
 from evalkit.scoring import escalated, score_run
 from evalkit.types import Case, Completion, JudgeSpec, Judgment, Metric
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 NUMBERS = ("value", "low", "high", "n", "missing", "worst_low", "worst_high")
 NEVER_STORED = ("failed", "refused")
@@ -292,19 +292,19 @@ def _different_things(result: RunResult, config: RunConfig, materials: Materials
     yield from (MetricChange(what, before, after) for what, before, after in pairs if before != after)
 
 
-def _described(config: RunConfig, materials: Materials) -> dict[str, Any]:
+def _described(config: RunConfig, materials: Materials) -> JsonObject:
     try:
         return run_manifest(config, materials, datetime.now(UTC))
     except JudgeSetupError:  # an embedded judge that is not installed here
         return run_manifest(config, materials, datetime.now(UTC), judges=[])
 
 
-def _both(was: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
+def _both(was: Json | None, now: Json) -> Iterator[tuple[str, tuple[Any, Any]]]:
     for name in dict.fromkeys((*(was or {}), *now)):
         yield name, ((was or {}).get(name), now.get(name))
 
 
-def _models(judges: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
+def _models(judges: Sequence[Json] | None) -> dict[str, str]:
     return {str(one.get("name")): str(one.get("model")) for one in judges or ()}
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from evalkit.audit import sweep_datasheet
 from evalkit.config import SIMULATED, TrackingConfig
@@ -43,6 +43,7 @@ from evalkit.scoring.leaderboard import Choice, Contender, Leaderboard, Standing
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.tracking import MLFLOW, fetch_run, is_run_id, job_runs, make_tracker, tracking_uri
 from evalkit.types import Metric
+from evalkit.values import Json, JsonObject
 
 _PAGE: Final = "report.html"
 
@@ -56,7 +57,7 @@ def sweep_page(folder: Path, board: Leaderboard) -> str:
     jobs = [row.job for row in board.rows]
     manifests, costs = zip(*(read_facts(folder / job) for job in jobs), strict=True)
     started = [str(one["started"]) for one in manifests if one.get("started")]
-    sweep: dict[str, Any] = next((one["sweep"] for one in manifests if one.get("sweep")), {})
+    sweep: JsonObject = next((one["sweep"] for one in manifests if one.get("sweep")), {})
     facts = SweepFacts(
         title=str(sweep.get("name") or folder.name),
         started=min(started, default=None),
@@ -144,7 +145,7 @@ def _other_overrides(overrides: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(word for word in overrides if not word.startswith(_METHOD_KEYS)))
 
 
-def sweep_definition(folder: Path, jobs: Sequence[str]) -> dict[str, Any]:
+def sweep_definition(folder: Path, jobs: Sequence[str]) -> JsonObject:
     """Return the definition of a sweep: its name, its jobs, and the values of each key that differs between them.
 
     Raises:
@@ -195,7 +196,7 @@ def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) 
             return
 
 
-def as_json(board: Leaderboard, definition: Mapping[str, Any] | None = None) -> str:
+def as_json(board: Leaderboard, definition: Json | None = None) -> str:
     """Return a leaderboard as JSON: the `sweep`, the `choices`, and `rows` with their `metrics` and contrasts."""
     content = {
         **({"sweep": definition} if definition else {}),
@@ -218,7 +219,7 @@ def as_json(board: Leaderboard, definition: Mapping[str, Any] | None = None) -> 
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _choice(board: Leaderboard, choice: Choice) -> dict[str, Any]:
+def _choice(board: Leaderboard, choice: Choice) -> JsonObject:
     names = {row.job: row.name for row in board.rows}
     return {
         "dataset": choice.dataset,
@@ -231,7 +232,7 @@ def _choice(board: Leaderboard, choice: Choice) -> dict[str, Any]:
     }
 
 
-def _row(row: Standing) -> dict[str, Any]:
+def _row(row: Standing) -> JsonObject:
     return {
         "rank": row.rank,
         "rank_low": row.rank_low,
@@ -342,14 +343,14 @@ def runs(folder: Path) -> dict[str, RunStatus]:
     return dict(sorted(found.items(), key=lambda item: (int(item[0]) if item[0].isdigit() else -1, item[0])))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> JsonObject:
     with suppress(OSError, ValueError):
         content = json.loads(path.read_bytes())
         return content if isinstance(content, dict) else {}
     return {}
 
 
-def _write(folder: Path, state: Mapping[str, Any]) -> None:
+def _write(folder: Path, state: Json) -> None:
     try:
         write_files(folder, {NAME: json.dumps(state, indent=1) + "\n"})
     except ConfigError as error:

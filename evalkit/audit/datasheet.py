@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import isnan
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from evalkit.runs.records import encode_line, metric_values
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import holm, letters
 from evalkit.types import Case, Judgment, Metric
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 WORST: Final = 3
 LARGE: Final = 0.25
@@ -49,7 +49,7 @@ WORDS = {key: PAGE[key] for key in ("dark", "light", "language", "cases", "start
 )
 
 
-def datasheet(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Case]) -> dict[str, Any]:
+def datasheet(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Case]) -> JsonObject:
     """Return the datasheet of an audit as a JSON value.
 
     Args:
@@ -86,7 +86,7 @@ def datasheet(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Ca
     }
 
 
-def _numbers(metrics: Mapping[str, Metric], name: str) -> dict[str, Any]:
+def _numbers(metrics: Mapping[str, Metric], name: str) -> JsonObject:
     found = metrics.get(name)
     return {} if found is None else metric_values(found)
 
@@ -126,7 +126,7 @@ def _lengths(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Cas
 
 def _probe(
     one: Outcome, result: RunResult, texts: Mapping[str, Case], reviews: Mapping[str, int], length: Text | None
-) -> dict[str, Any]:
+) -> JsonObject:
     probe, prefix = one.contrast.probe, f"audit/{one.contrast.probe.name}/"
     metrics = {name.removeprefix(prefix): metric for name, metric in result.metrics.items() if name.startswith(prefix)}
     state = "falls" if one.found or one.silenced else "withstands" if _excludes(one, metrics) else "open"
@@ -262,7 +262,7 @@ def _texts(cases: Sequence[Case], edits: Sequence[Case], outcomes: Sequence[Outc
     return {case.id: case for case in edits if case.id in shown}
 
 
-def _worst(one: Outcome, result: RunResult, texts: Mapping[str, Case]) -> Iterator[dict[str, Any]]:
+def _worst(one: Outcome, result: RunResult, texts: Mapping[str, Case]) -> Iterator[JsonObject]:
     for place in _order(one)[:WORST]:
         case = result.cases[int(place)]
         edited = texts.get(f"{case.id}{SEPARATOR}{one.contrast.probe.name}")
@@ -298,7 +298,7 @@ def effect_lines(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
     return "".join(lines)
 
 
-def datasheet_files(sheet: Mapping[str, Any], result: RunResult) -> dict[str, str]:
+def datasheet_files(sheet: Json, result: RunResult) -> dict[str, str]:
     """Return a datasheet as JSON, Markdown and HTML, by file name."""
     language, level = language_of(result.config), level_of(result.config)
     words = {key: filled(text, level=level) for key, text in WORDS.items()}
@@ -316,7 +316,7 @@ def datasheet_files(sheet: Mapping[str, Any], result: RunResult) -> dict[str, st
     }
 
 
-def _frame(sheet: Mapping[str, Any], words: Mapping[str, Any], title: str, language: str) -> dict[str, Any]:
+def _frame(sheet: Json, words: Json, title: str, language: str) -> JsonObject:
     calls, cost = sheet["calls"], sheet["cost_usd"]
     text = gettext("{planned:,}, {stored:,} of them stored, {failed:,} failed", **calls)
     facts = [("judge", (str(sheet["judge"]),) * 2), ("data", (str(sheet["dataset"]["name"]),) * 2)]
@@ -327,19 +327,19 @@ def _frame(sheet: Mapping[str, Any], words: Mapping[str, Any], title: str, langu
     return {"title": title, "start": language, "facts": facts, "words": words}
 
 
-def as_metric(numbers: Mapping[str, Any]) -> Metric:
+def as_metric(numbers: Json) -> Metric:
     """Return a metric from its numbers in JSON."""
     return Metric("", **{key: numbers[key] for key in ("value", "low", "high", "n", "missing")})
 
 
-def quantity(numbers: Mapping[str, Any] | None, *, share: bool = False) -> str:
+def quantity(numbers: Json | None, *, share: bool = False) -> str:
     """Return a metric in a table: its value and interval, or nothing."""
     if not numbers or numbers["value"] is None:
         return ""
     return (percent if share else interval)(as_metric(numbers))
 
 
-def _outcome(numbers: Mapping[str, Any]) -> Words:
+def _outcome(numbers: Json) -> Words:
     """Return the value, interval and n of a metric, or why it has none."""
     if numbers["value"] is None:
         return note_words(numbers["note"] or "")
@@ -347,10 +347,10 @@ def _outcome(numbers: Mapping[str, Any]) -> Words:
 
 
 def _markdown(
-    sheet: Mapping[str, Any],
-    words: Mapping[str, Any],
+    sheet: Json,
+    words: Json,
     title: str,
-    groups: Mapping[str, Any],
+    groups: Json,
     agreement: Sequence[tuple[Words, Words]],
     language: int,
 ) -> str:
@@ -411,10 +411,10 @@ def _effects(folder: Path, job: str) -> dict[str, dict[str, float]]:
     return found
 
 
-def _compare(folder: Path, sheets: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _compare(folder: Path, sheets: Json) -> list[JsonObject]:
     """Return the test of each pair of jobs in each probe that both have."""
     effects = {job: _effects(folder, job) for job in sheets}
-    tests: list[dict[str, Any]] = []
+    tests: list[JsonObject] = []
     for one, two in combinations(sheets, 2):
         cases = read_cases(folder / one)
         clusters = Clusters.of(read_config(folder / one), cases)
@@ -433,7 +433,7 @@ def _compare(folder: Path, sheets: Mapping[str, Any]) -> list[dict[str, Any]]:
     return tests
 
 
-def _row(job: str, name: str, sheet: Mapping[str, Any], tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _row(job: str, name: str, sheet: Json, tests: Sequence[Json]) -> JsonObject:
     own = [test for test in tests if job in test["jobs"] and test["differ"]]
     worse = sum(test["worse"] == job for test in own)
     return {
@@ -449,7 +449,7 @@ def _row(job: str, name: str, sheet: Mapping[str, Any], tests: Sequence[Mapping[
     }
 
 
-def _findings(sheet: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _findings(sheet: Json) -> list[tuple[str, str]]:
     names = {row["job"]: row["name"] for row in sheet["jobs"]}
     found: list[Message] = []
     for test in sheet["tests"]:
@@ -461,13 +461,13 @@ def _findings(sheet: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [in_every_language(text) for text in found or [gettext("No two judges differ significantly in any probe.")]]
 
 
-def _letters(sheet: Mapping[str, Any], probe: str) -> dict[str, str]:
+def _letters(sheet: Json, probe: str) -> dict[str, str]:
     jobs = [row["job"] for row in sheet["jobs"] if probe in row["metrics"]]
     differ = [frozenset(test["jobs"]) for test in sheet["tests"] if test["probe"] == probe and test["differ"]]
     return letters(jobs, differ) if differ else {}
 
 
-def _files(sheet: Mapping[str, Any], title: str, language: str) -> dict[str, str]:
+def _files(sheet: Json, title: str, language: str) -> dict[str, str]:
     level = f"{100 * sheet['confidence']:g}%"
     words = {key: filled(text, level=level) for key, text in WORDS.items()}
     costs = [row["cost_usd"] for row in sheet["jobs"]]
@@ -491,7 +491,7 @@ def _files(sheet: Mapping[str, Any], title: str, language: str) -> dict[str, str
     }
 
 
-def _sweep_markdown(values: Mapping[str, Any], language: int) -> str:
+def _sweep_markdown(values: Json, language: int) -> str:
     say = {name: as_markdown(text[language]) for name, text in values["words"].items()}
     decisions = {row["job"]: values["uses"].get(row["decision"], ("", ""))[language] for row in values["sheet"]["jobs"]}
     rows = [

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.hashing import text_digest
@@ -19,7 +19,7 @@ from evalkit.core.translation import Message, gettext
 from evalkit.errors import ConfigError, PluginError, did_you_mean
 from evalkit.plugins import PROBES, entry_points_in, load_only
 from evalkit.types import Case, Response
-from evalkit.values import frozen
+from evalkit.values import Json, frozen
 
 __all__ = [
     "Place",
@@ -70,7 +70,7 @@ class Place:
     side: int
     language: str
     config: RunConfig
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Json = field(default_factory=dict)
     paraphrase: str | None = None
 
 

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from evalkit.batch.requests import BatchTarget, Outcome, RequestIndex
 from evalkit.config import Price
@@ -21,6 +20,7 @@ from evalkit.judges.pricing import listed_cost
 from evalkit.judges.responses import answer_in_line, check_logprobs, completion_of, priced, sane
 from evalkit.protocols import Store
 from evalkit.types import Completion, Rung, StoredCompletion
+from evalkit.values import Json
 
 _AT_ONCE, _BYTES_AT_ONCE = 500, 16 * 2**20
 _AROUND = 2**16
@@ -156,9 +156,7 @@ def _read_line(line: bytes | None, index: RequestIndex, weighable: set[int]) -> 
     return number, StoredCompletion(key, target.model, time.time(), completion)
 
 
-def _completion(
-    row: Mapping[str, Any], target: BatchTarget, rung: Rung, number: int, weighable: set[int]
-) -> Completion:
+def _completion(row: Json, target: BatchTarget, rung: Rung, number: int, weighable: set[int]) -> Completion:
     """Return the completion in a line, as if it had been sent as a single call.
 
     Raises:

@@ -29,7 +29,7 @@ from evalkit.judges.pricing import batch_entry
 from evalkit.judges.setup import RUNGS, Shape
 from evalkit.protocols import CompletionCache, Evaluator, Judge
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Rung
-from evalkit.values import frozen
+from evalkit.values import Json, frozen
 
 URL = "/v1/chat/completions"
 _SORTED_BY = 240
@@ -121,7 +121,7 @@ class Round:
         target: BatchTarget,
         rung: Rung,
         request: JudgeRequest,
-        body: Mapping[str, Any],
+        body: Json,
         rounds: int,
         ceiling: float | None = None,
     ) -> None:

@@ -24,6 +24,7 @@ from evalkit.parsing import AnswerTask, Reply, UnreadableError, read_marks
 from evalkit.scoring.stats.arrays import FUZZ
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Metric
+from evalkit.values import Json
 
 _QUESTION: Final = (shape("uid", "category", "prompt"), shape("question_id", "category", "cluster", "turns"))
 
@@ -93,11 +94,11 @@ def _holds(folder: Path) -> bool:
     return any(columns <= row.keys() for columns in _QUESTION)
 
 
-def _uid(row: Mapping[str, Any]) -> str:
+def _uid(row: Json) -> str:
     return str(row.get("uid", row.get("question_id")))
 
 
-def _category(row: Mapping[str, Any]) -> str:
+def _category(row: Json) -> str:
     return str(row["category"])
 
 
@@ -174,7 +175,7 @@ def _prompt_text(prompt: Any) -> str:
     return prompt[0] if isinstance(prompt[0], str) else text(prompt[-1])
 
 
-def _verdict(game: Mapping[str, Any]) -> Cells:
+def _verdict(game: Json) -> Cells:
     words, score = game.get("judgment"), game.get("score")
     cells = {"text": text(words.get("answer")) if isinstance(words, Mapping) else words}
     if not score:

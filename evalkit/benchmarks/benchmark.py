@@ -25,7 +25,7 @@ from evalkit.scoring.columns import VerdictColumns
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns
 from evalkit.types import Case, ChecklistItem, Metric
-from evalkit.values import frozen
+from evalkit.values import Json, frozen
 
 Shape: TypeAlias = frozenset[str]
 Rule: TypeAlias = Callable[[View], Sequence[Statistic | Metric]]
@@ -160,7 +160,7 @@ class Benchmark:
         }
 
 
-FACTS: Final[Mapping[str, Any]] = tomllib.loads((Path(__file__).parent / "facts.toml").read_text("utf-8"))
+FACTS: Final[Json] = tomllib.loads((Path(__file__).parent / "facts.toml").read_text("utf-8"))
 """The facts of evalkit's benchmarks; `tables` are those that only a module reads."""
 
 

@@ -5,7 +5,7 @@ A system's folder has `human_as_a_judge` and `agent_as_a_judge`, each with a fil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +34,7 @@ from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.verdicts.checklists import MET, NOT_MET, ItemColumns
 from evalkit.types import ItemAnswer, Metric
+from evalkit.values import Json, JsonObject
 
 AGREEMENT, MET_RATE, SOLVED = "devai/agreement", "devai/requirements_met", "devai/solve_rate"
 _AGENT, _PEOPLE = "agent_as_a_judge", "human_as_a_judge"
@@ -47,7 +48,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         yield task.place, {"id": str(task["name"]), "prompt": task["query"], **answers_of(task), "checklist": items}
 
 
-def _requirements(task: Row, place: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _requirements(task: Row, place: str) -> Iterator[tuple[str, JsonObject]]:
     """Yield the requirements of a task by id."""
     for one in listed(task.get("requirements"), "requirements", place):
         if not isinstance(one, dict):
@@ -55,7 +56,7 @@ def _requirements(task: Row, place: str) -> Iterator[tuple[str, dict[str, Any]]]
         yield str(require(one, "requirement_id", place)), one
 
 
-def _items(task: Row, place: str, labels: Mapping[str, Any] = MappingProxyType({})) -> list[dict[str, Any]]:
+def _items(task: Row, place: str, labels: Json = MappingProxyType({})) -> list[JsonObject]:
     return [
         {
             "id": name,

@@ -28,6 +28,7 @@ from evalkit.scoring.stats.arrays import Floats
 from evalkit.scoring.stats.bootstrap import Statistic, mean_of
 from evalkit.scoring.verdicts.checklists import ItemColumns, rescored
 from evalkit.types import Metric
+from evalkit.values import JsonObject
 
 _META: Final = shape("prompt", "completion", "rubric", "binary_labels")
 SCORE = "healthbench/score"
@@ -48,7 +49,7 @@ def _case(row: Row, at: RowLocation) -> Row:
     return {**shared, "id": shared["prompt_id"], **answers_of(row), "checklist": items}
 
 
-def _item(item: Any, place: str) -> dict[str, Any]:
+def _item(item: Any, place: str) -> JsonObject:
     if not isinstance(item, dict):
         raise DatasetError("a rubric item is not an object", where=place, remedy="fix the row")
     return {key: item[key] for key in ("criterion", "points", "tags") if key in item}

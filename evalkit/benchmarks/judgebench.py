@@ -21,12 +21,13 @@ from evalkit.benchmarks.scoring_rules import View, by_name, labeled_rates
 from evalkit.scoring.columns import NONE, TIE
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric
+from evalkit.values import Json
 
 _LABELS: Final = {"A>B": "A", "B>A": "B", "A=B": "TIE"}
 
 _DECISIONS: Final = {"A>B": 1.0, "B>A": -1.0, "A=B": 0.0}
 
-_OUTPUTS: Mapping[str, Mapping[str, Any]] = {
+_OUTPUTS: Mapping[str, Json] = {
     "arena_hard": {"format": "bracket"},
     "skywork_critic": {"format": "bracket"},
     "vanilla": {"format": "regex", "pattern": PATTERN, "map": {"a": "A", "b": "B"}},
@@ -87,7 +88,7 @@ def _judgments(row: LocatedRow, judge: str) -> Iterator[Cells]:
         yield {**pair, "order": "ba" if index % 2 else "ab", **_decision(entry, -1.0 if index % 2 else 1.0)}
 
 
-def _entries(row: Mapping[str, Any]) -> Sequence[Any]:
+def _entries(row: Json) -> Sequence[Any]:
     given = row.get("judgments")
     return given if isinstance(given, list) else []
 

@@ -14,7 +14,7 @@ from evalkit.datasets.formats import reader_for
 from evalkit.datasets.text import are_calls, as_messages, conversation_text, is_conversation
 from evalkit.errors import DatasetError
 from evalkit.runs.records import unescaped
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 _PEEK = 4_000_000
 _TRIED = 5
@@ -27,8 +27,8 @@ class Peek:
     """The beginning of a file or folder: its first `row` if it has rows, and its `top` keys if it is an object."""
 
     path: Path
-    row: Mapping[str, Any] = field(default_factory=dict)
-    top: Mapping[str, Any] = field(default_factory=dict)
+    row: Json = field(default_factory=dict)
+    top: Json = field(default_factory=dict)
     names: frozenset[str] = frozenset()
 
     def has(self, *keys: str) -> bool:
@@ -86,14 +86,14 @@ def _first(text: str) -> Any:
     return json.JSONDecoder().raw_decode(text)[0] if text and not text.startswith("]") else {}
 
 
-def _object(line: str) -> dict[str, Any]:
+def _object(line: str) -> JsonObject:
     try:
         return _mapping(json.loads(line))
     except (ValueError, RecursionError):
         return {}
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _mapping(value: Any) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
@@ -115,7 +115,7 @@ def load_json(path: Path) -> Any:
         raise DatasetError(f"not JSON ({bad})", where=str(path), remedy="fix the file") from None
 
 
-def load_object(path: Path) -> dict[str, Any]:
+def load_object(path: Path) -> JsonObject:
     """Return the object in a JSON file.
 
     Raises:
@@ -127,7 +127,7 @@ def load_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def rows_of(path: Path) -> Iterator[tuple[str, JsonObject]]:
     """Yield the rows of a file, or of all files in a folder sorted by name, with their locations.
 
     Raises:
@@ -146,14 +146,14 @@ def rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             raise _unreadable(file, bad) from None
 
 
-def _as_exported(row: dict[str, Any]) -> dict[str, Any]:
+def _as_exported(row: JsonObject) -> JsonObject:
     return {unescaped(name): unescaped(value) for name, value in row.items()}
 
 
 class LocatedRow(dict[str, Any]):
     """A row with its location, its file, and its number there or in the import."""
 
-    def __init__(self, row: Mapping[str, Any], place: str, number: int = 0, file: Path | None = None) -> None:
+    def __init__(self, row: Json, place: str, number: int = 0, file: Path | None = None) -> None:
         super().__init__(row)
         self.place, self.number = place, number
         self.file = file or Path(place.rpartition(":")[0])
@@ -177,7 +177,7 @@ def grouped(rows: Iterable[LocatedRow], key: Callable[[LocatedRow], Any]) -> lis
     return list(groups.values())
 
 
-def require(row: Mapping[str, Any], key: str, place: str) -> Any:
+def require(row: Json, key: str, place: str) -> Any:
     """Return the value of a key in a row.
 
     Raises:

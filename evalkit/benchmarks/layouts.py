@@ -30,10 +30,10 @@ from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.datasets.text import ABSENT, as_messages, is_more_than_text
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 Unit = Literal["pair", "response", "class"]
-Cells = Mapping[str, Any]
+Cells = Json
 Getter = str | Callable[[Any], Any]
 Field = Getter | tuple[Getter, ...]
 PREFIXES: Final = ("score.", "label.", "metadata.")
@@ -64,7 +64,7 @@ def value_of(row: Row, field: Field) -> Any:
     return None if value is ABSENT else value
 
 
-def cells_of(row: Row, fields: Mapping[str, Field]) -> dict[str, Any]:
+def cells_of(row: Row, fields: Mapping[str, Field]) -> JsonObject:
     """Return the cells of a row; a cell without a value is absent."""
     values = {name: value_of(row, field) for name, field in fields.items()}
     return {name: value for name, value in values.items() if value not in (None, "", [])}
@@ -180,7 +180,7 @@ def _judges(path: Path, parts: Sequence[Part], options: Options) -> dict[str, st
     return {judge: options.judge or judge for judge in judges}
 
 
-def log_cells(case: Row, fields: Mapping[str, Field]) -> dict[str, Any]:
+def log_cells(case: Row, fields: Mapping[str, Field]) -> JsonObject:
     """Return the cells of a case in a log, with messages if they are more than a prompt and an answer as texts.
 
     Args:
@@ -232,7 +232,7 @@ def _split(record: Record, by_judge: Mapping[str, Mapping[str, None]]) -> Iterat
         yield replace(record, said=replace(said, judge=judge, scores=scores, error=error))
 
 
-def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> dict[str, Any]:
+def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> JsonObject:
     """Return the cells of scores, reasons and errors; a duplicate name gets a number."""
     scores: dict[str, float] = {}
     for part in parts:
@@ -241,7 +241,7 @@ def _scored(parts: Sequence[Part], criteria: dict[str, str]) -> dict[str, Any]:
         criteria.setdefault(name, part.description)
         if part.score is not None:
             scores[name] = part.score
-    cells: dict[str, Any] = {f"score.{name}": score for name, score in scores.items()}
+    cells: JsonObject = {f"score.{name}": score for name, score in scores.items()}
     reasons = "\n\n".join(part.reason for part in parts if isinstance(part.reason, str) and part.reason)
     error = "; ".join(part.error for part in parts if part.error) or "no score"
     if failure := "; ".join(part.failure for part in parts if part.failure):
@@ -283,7 +283,7 @@ def record_of(
         return read_class(cell, options) if unit == "class" else _grade(cell, place)
 
     people = {name: label(cell) for name, cell in below("label", cells).items()}
-    labels: dict[str, Any] = {_LABELS[unit]: {name: given for name, given in people.items() if given is not None}}
+    labels: JsonObject = {_LABELS[unit]: {name: given for name, given in people.items() if given is not None}}
     metadata = cells.get("metadata")
     first, *others = said or [judgment_of(cells, unit, place, options)]
     return Record(
@@ -322,13 +322,13 @@ def records_of(
     ]
 
 
-def decided(what: str, value: Any, margins: Mapping[str, float] = MARGINS) -> dict[str, Any]:
+def decided(what: str, value: Any, margins: Mapping[str, float] = MARGINS) -> JsonObject:
     """Return the cells of a published decision on a pair: its margin, or that there is none for such a value."""
     known = str(value)
     return {"margin": margins[known]} if known in margins else {"error": f"{what} is {value}"}
 
 
-def below(prefix: str, cells: Cells) -> dict[str, Any]:
+def below(prefix: str, cells: Cells) -> JsonObject:
     """Return the cells of a prefix, such as `score.style`, by the rest of their names."""
     start = f"{prefix}."
     return {name.removeprefix(start): cell for name, cell in cells.items() if name.startswith(start)}
@@ -385,7 +385,7 @@ def _is_swapped(value: Any, place: str) -> bool:
 def judgment_of(cells: Cells, unit: Unit, place: str, options: Options = Options()) -> RecordedJudgment:  # noqa: B008 - it is frozen
     """Return the judgment of a row of cells; see `record_of`."""
     sample = number(cells.get("sample"))
-    common: dict[str, Any] = {
+    common: JsonObject = {
         "text": None if cells.get("text") is None else text(cells["text"]),
         "sample": None if sample is None else int(sample),
         "confidence": _within("confidence", cells, 0.0, place),

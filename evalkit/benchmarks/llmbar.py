@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from evalkit.errors import ConfigError
 from evalkit.scoring.columns import NONE, TIE, A, B
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Metric
+from evalkit.values import Json, JsonObject
 
 NAME: Final = "llmbar"
 SETS: Final = ("natural", "neighbor", "gptinst", "gptout", "manual")
@@ -147,16 +148,16 @@ def _set_of(file: Path) -> str | None:
     return parts[-5].lower() if len(parts) > 4 and parts[-4] == EVALUATORS else None
 
 
-def _output(records: Sequence[Record], strategy: str) -> Mapping[str, Any]:
+def _output(records: Sequence[Record], strategy: str) -> Json:
     texts = [record.said.text or "" for record in records]
     concluding = sum("is better" in text for text in texts)
     reasoned = strategy.startswith("CoT") or concluding > len(texts) / 2
     return {"format": "regex", "pattern": PATTERN + " is better" * reasoned, "map": _SIDES}
 
 
-def _results(row: LocatedRow) -> Mapping[str, Any]:
+def _results(row: LocatedRow) -> Json:
     results = row.need("results")
-    last: Mapping[str, Any] = results[-1] if results else {}
+    last: Json = results[-1] if results else {}
     return last
 
 
@@ -166,7 +167,7 @@ def _judged_by(judge: str, file: Path) -> Iterator[LocatedRow]:
         yield row
 
 
-def _asked(row: LocatedRow) -> dict[str, Any]:
+def _asked(row: LocatedRow) -> JsonObject:
     of_set = _set_of(row.file)
     asked = {"prompt": row.get("input", ""), "judge": row["judge"], "metadata": {"subset": of_set} if of_set else {}}
     return {"id": f"{of_set}/{row.number + 1}" if of_set else row.number, **asked}

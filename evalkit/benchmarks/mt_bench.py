@@ -38,6 +38,7 @@ from evalkit.scoring.columns import CODES, NONE, TIE, A
 from evalkit.scoring.stats.arrays import Bools, Codes
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.types import Annotation, Metric
+from evalkit.values import Json, JsonObject
 
 NAME: Final = "mt_bench"
 
@@ -232,11 +233,11 @@ def _sniff(start: Peek) -> bool:
     return _is_pair(start.row) or _is_joined(start.row) or start.has("question_id", "model", "judgment", "score")
 
 
-def _is_pair(row: Mapping[str, Any]) -> bool:
+def _is_pair(row: Json) -> bool:
     return all(key in row for key in ("question_id", "model_1", "model_2", "g1_winner", "g2_winner"))
 
 
-def _is_joined(row: Mapping[str, Any]) -> bool:
+def _is_joined(row: Json) -> bool:
     """Return whether a row is a judge's verdict over both orders, in the format of human votes on Hugging Face."""
     return all(key in row for key in _HUGGING_FACE) and not _named(row["judge"]).startswith(PEOPLE)
 
@@ -276,13 +277,13 @@ def _omitted(what: str, count: int) -> list[str]:
     return [f"{what}, omitted: {count}"] if count else []
 
 
-def _turn(row: LocatedRow, kinds: Mapping[str, Any]) -> dict[str, Any]:
+def _turn(row: LocatedRow, kinds: Json) -> JsonObject:
     name, turn = str(row.need("question_id")), row.get("turn", 1)
     metadata = {"question_id": name, "turn": turn} | ({"category": kinds[name]} if name in kinds else {})
     return {"id": name if turn == 1 else f"{name} turn {turn}", "metadata": metadata, "judge": _named(row.get("judge"))}
 
 
-def _score(row: LocatedRow, kinds: Mapping[str, Any]) -> Iterator[Cells]:
+def _score(row: LocatedRow, kinds: Json) -> Iterator[Cells]:
     prompt, score = str(row.get("user_prompt", "")), number(row.need("score"))
     yield {
         **_turn(row, kinds),
@@ -296,9 +297,7 @@ def _score(row: LocatedRow, kinds: Mapping[str, Any]) -> Iterator[Cells]:
     }
 
 
-def _games(
-    row: LocatedRow, kinds: Mapping[str, Any], votes: Mapping[Pair, Mapping[str, str | None]]
-) -> Iterator[Cells]:
+def _games(row: LocatedRow, kinds: Json, votes: Mapping[Pair, Mapping[str, str | None]]) -> Iterator[Cells]:
     turn, pair = _turn(row, kinds), _pair(row, ("model_1", "model_2"))
     if votes:  # human votes are kept for a case's two responses
         turn["id"] += f": {pair[2]} / {pair[3]}"
@@ -333,7 +332,7 @@ def _human_votes(path: Path) -> tuple[dict[Pair, dict[str, str | None]], list[st
     return {_pair(own[0]): _votes(own) for own in grouped(votes, _pair)}, notes
 
 
-def _categories(path: Path) -> dict[str, Any]:
+def _categories(path: Path) -> JsonObject:
     file = sibling_file(path, "question.jsonl")
     return {} if file is None else {str(row.get("question_id")): row.get("category") for row in located_rows(file)}
 

@@ -31,6 +31,7 @@ from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns, rescored
 from evalkit.types import ItemAnswer, Metric
+from evalkit.values import JsonObject
 
 SCORE = "paperbench/replication_score"
 _MET: dict[float, ItemAnswer] = {1.0: "met", 0.0: "not_met"}
@@ -46,12 +47,12 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 
 def _items(
     tree: Row, place: str, *, labeled: bool
-) -> tuple[list[dict[str, Any]], dict[str, ItemAnswer | None], dict[str, str]]:
+) -> tuple[list[JsonObject], dict[str, ItemAnswer | None], dict[str, str]]:
     """Return the items below the root, and the answer and the explanation of each leaf by id."""
     answers: dict[str, ItemAnswer | None] = {}
     reasons: dict[str, str] = {}
 
-    def made(node: Any, depth: int) -> dict[str, Any]:
+    def made(node: Any, depth: int) -> JsonObject:
         if not isinstance(node, dict) or not isinstance(node.get("sub_tasks"), list):
             raise DatasetError("a node of the tree has no list of sub_tasks", where=place, remedy="fix the file")
         if depth > MAX_DEPTH:

@@ -11,7 +11,7 @@ from evalkit.datasets.labels import normalize_label
 from evalkit.errors import DatasetError
 from evalkit.parsing import UnreadableError, read_winner
 from evalkit.types import Case, ChecklistItem, ItemAnswer, Judgment, Status, WeightedJudgment, Winner
-from evalkit.values import frozen
+from evalkit.values import Json, frozen
 
 TIE = "TIE"
 
@@ -51,7 +51,7 @@ class RecordedJudgment:
     confidence: float | None = None
     sample: int | None = None
     model: str | None = None
-    answer: Mapping[str, Any] | None = None
+    answer: Json | None = None
     items: Mapping[str, ItemAnswer | None] = field(default_factory=dict)
     weighted: WeightedJudgment | None = None
     class_name: str | None = None
@@ -79,7 +79,7 @@ class Record:
     better: str | None = None
     context: str | None = None
     reference: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Json = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     grades: Mapping[str, float] = field(default_factory=dict)
     checklist: tuple[ChecklistItem, ...] = ()
@@ -99,7 +99,7 @@ class ParsedFile:
     """
 
     records: Sequence[Record]
-    output: Mapping[str, Any] | None = None
+    output: Json | None = None
     scale: tuple[float, float, float] | None = None
     criteria: Mapping[str, str] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class ImportedJudgments:
 
     cases: tuple[Case, ...]
     judgments: tuple[Judgment, ...]
-    settings: Mapping[str, Any]
+    settings: Json
     notes: tuple[str, ...] = ()
     unread: bool = False
     format: str = ""

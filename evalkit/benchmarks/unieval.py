@@ -26,6 +26,7 @@ from evalkit.scoring.metrics.correlation import within_statistics
 from evalkit.scoring.stats.arrays import Floats, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, undefined
 from evalkit.types import Metric
+from evalkit.values import Json
 
 _ANNOTATED: Final = shape("id", "model_id", "decoded", "references", "expert_annotations")
 
@@ -246,7 +247,7 @@ def _grades_of(rows: Sequence[LocatedRow], names: Sequence[str]) -> dict[str, li
     return {name: [number(scores.get(name)) for scores in outputs.values()] for name in names}
 
 
-_IMPORT: Final[Mapping[str, Any]] = {
+_IMPORT: Final[Json] = {
     "sniff": with_columns("predict_scores", "scores", "system_output"),
     "judgments": _read_judgments,
 }

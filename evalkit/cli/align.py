@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -28,6 +28,7 @@ from evalkit.runs import read_run
 from evalkit.runs.layout import ALIGNMENTS
 from evalkit.tracking import register_prompt
 from evalkit.tracking.connection import one_at_a_time
+from evalkit.values import JsonObject
 
 TUNE: Final = "tune"
 _GROUP: Final = "align."
@@ -83,8 +84,8 @@ def read_settings(words: Sequence[str]) -> AlignConfig:
     Raises:
         ConfigError: if a word is something else, or a value is invalid.
     """
-    values: dict[str, Any] = {}
-    model: dict[str, Any] = {}
+    values: JsonObject = {}
+    model: JsonObject = {}
     known = [TUNE, *(f"{_GROUP}{name}" for name in AlignConfig.model_fields if name != TUNE)]
     known += [f"{_MODEL}{name}" for name in JudgeConfig.model_fields]
     for word in words:

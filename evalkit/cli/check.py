@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import join
@@ -17,7 +17,7 @@ from evalkit.core.display import relative
 from evalkit.core.translation import Translator, gettext, translator
 from evalkit.decision import Decision, metrics_of
 from evalkit.errors import ConfigError, DatasetError, ExitStatus, TrackingError
-from evalkit.values import frozen
+from evalkit.values import Json, frozen
 
 if TYPE_CHECKING:
     from evalkit.interop import ImportedJudgments
@@ -345,7 +345,7 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     return status
 
 
-def _gate_status(gate: Mapping[str, Any] | None, result: RunResult) -> int:
+def _gate_status(gate: Json | None, result: RunResult) -> int:
     if not gate or gate["state"] == "held":
         return int(ExitStatus.DONE)
     if gate["state"] == "failed":

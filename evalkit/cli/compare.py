@@ -29,6 +29,7 @@ from evalkit.runs.records import as_csv, metric_values
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
 from evalkit.scoring.drift import measure_drift
 from evalkit.tracking import find_run
+from evalkit.values import JsonObject
 
 SCORING = ("confidence", "bootstrap", "seed", "cluster")
 OPTIONS = ("metrics", *SCORING, "folder", "tracking.uri")
@@ -115,15 +116,15 @@ def _relabeled(results: Sequence[RunResult], path: Path) -> list[RunResult]:
     return [*bare[:-1], replace(bare[-1], cases=cases)]
 
 
-def _tracking(options: dict[str, Any]) -> TrackingConfig:
+def _tracking(options: JsonObject) -> TrackingConfig:
     uri = options.get("tracking.uri")
     return TrackingConfig() if uri is None else TrackingConfig(uri=str(uri))
 
 
-def _split(words: Sequence[str], known: Sequence[str], command: str) -> tuple[list[str], dict[str, Any]]:
+def _split(words: Sequence[str], known: Sequence[str], command: str) -> tuple[list[str], JsonObject]:
     """Separate runs from settings: a word with `=` is a setting unless it is a folder."""
     runs: list[str] = []
-    options: dict[str, Any] = {}
+    options: JsonObject = {}
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or Path(word).is_dir():
@@ -135,7 +136,7 @@ def _split(words: Sequence[str], known: Sequence[str], command: str) -> tuple[li
     return runs, options
 
 
-def _scoring(options: dict[str, Any]) -> ScoringConfig:
+def _scoring(options: JsonObject) -> ScoringConfig:
     chosen = {key: options[key] for key in SCORING if key in options}
     try:
         return ScoringConfig.model_validate(chosen)
@@ -144,7 +145,7 @@ def _scoring(options: dict[str, Any]) -> ScoringConfig:
         raise ConfigError(first["msg"], where=str(first["loc"][0]), remedy="change its value") from None
 
 
-def _metrics(options: dict[str, Any]) -> list[str]:
+def _metrics(options: JsonObject) -> list[str]:
     named = options.get("metrics", [])
     return [str(name) for name in named] if isinstance(named, list) else str(named).split(",")
 
@@ -192,7 +193,7 @@ def _json(comparison: Comparison, words: Sequence[str], results: Sequence[RunRes
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _row(difference: Difference) -> dict[str, Any]:
+def _row(difference: Difference) -> JsonObject:
     return {
         "first": difference.first,
         "second": difference.second,

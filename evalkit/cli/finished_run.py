@@ -28,6 +28,7 @@ from evalkit.runs import read_run, write_files
 from evalkit.runs.layout import JUDGMENTS
 from evalkit.sweeps import find_jobs
 from evalkit.tracking import find_run
+from evalkit.values import Json, JsonObject
 
 WEIGHT: Final = "criteria.NAME.weight"
 """The only key of criteria that can be changed, because weights are applied when scoring."""
@@ -147,7 +148,7 @@ def read_value(key: str, text: str) -> Any:
         raise ConfigError(f"cannot be read as YAML: {text}", where=key, remedy=remedy) from None
 
 
-def _set_weight(values: dict[str, Any], name: str, weight: Any) -> None:
+def _set_weight(values: JsonObject, name: str, weight: Any) -> None:
     """Change the weight of a criterion, and remove its weight in `scoring.weights`."""
     where, criteria = f"criteria.{name}.weight", values["criteria"]
     if name not in criteria:
@@ -159,7 +160,7 @@ def _set_weight(values: dict[str, Any], name: str, weight: Any) -> None:
     values["scoring"]["weights"].pop(name, None)
 
 
-def _set(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+def _set(values: JsonObject, path: Sequence[str], value: Any) -> None:
     for part in path[:-1]:
         if not isinstance(values.get(part), dict):
             values[part] = {}
@@ -318,11 +319,11 @@ def _short(value: Any) -> str:
     return text[:12] if len(text) >= 32 and text.isalnum() else text
 
 
-def _content(run: str, result: RunResult, found: Reproduction) -> dict[str, Any]:
+def _content(run: str, result: RunResult, found: Reproduction) -> JsonObject:
     return {"run": run, "run_id": result.manifest.get("run_id"), "equal": found.equal, **asdict(found)}
 
 
-def _write(folder: Path, content: Mapping[str, Any]) -> None:
+def _write(folder: Path, content: Json) -> None:
     try:
         write_files(folder, {REPORT: json.dumps(content, indent=1, ensure_ascii=False) + "\n"})
     except ConfigError as error:

@@ -50,7 +50,7 @@ from evalkit.hydra_app.user_files import hidden_files, user_files
 from evalkit.results import RunResult, Spent
 from evalkit.runs import unused_folder
 from evalkit.sweeps import leaderboard_of, track_leaderboard, write_leaderboard
-from evalkit.values import frozen
+from evalkit.values import JsonObject, frozen
 
 
 @frozen
@@ -235,7 +235,7 @@ class Job:
 
     config: RunConfig
     folder: Path
-    sweep: dict[str, Any] | None
+    sweep: JsonObject | None
     recordings: BackgroundRecordings | None = None
     overwrite: bool = False
     spent: Spent | None = None
@@ -313,7 +313,7 @@ def _unused(folder: Path, settings: Any) -> Path:
     return unused_folder(folder)
 
 
-def _sweep(settings: Any, study: Path | None, constant: Collection[str]) -> dict[str, Any]:
+def _sweep(settings: Any, study: Path | None, constant: Collection[str]) -> JsonObject:
     folder = Path(settings.sweep.dir).resolve()
     dated = bool(_DATE.fullmatch(folder.parent.name))
     name = study.stem if study else f"sweep {folder.parent.name} {folder.name}" if dated else folder.name

@@ -23,6 +23,7 @@ from evalkit.interop.label_session import LONGEST_NOTE, LabelSession
 from evalkit.report.page import asset, language_of, render, script_json
 from evalkit.report.texts import LABELING
 from evalkit.serving.admission import SECURITY, Admission, Refusal, quiet_config, reply
+from evalkit.values import JsonObject
 
 HOST: Final = "127.0.0.1"
 _SECONDS: Final = 60.0
@@ -91,7 +92,7 @@ class LabelPage:
         except (ValueError, RecursionError, KeyError, TypeError):
             raise Refusal(400, "the request is invalid: reload the page") from None
 
-    def _act(self, request: Any) -> dict[str, Any]:
+    def _act(self, request: Any) -> JsonObject:
         """Return what the page shows after `open`, `label`, `next`, `back`, `again` or `finish`.
 
         Raises:

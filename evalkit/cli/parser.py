@@ -6,7 +6,7 @@ import argparse
 import re
 import textwrap
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.plugins import ALLOW_FLAG
-from evalkit.values import frozen
+from evalkit.values import Json, frozen
 
 WIDTH: Final = 100
 _INSTEAD: Final = {
@@ -223,7 +223,7 @@ class Command:
     """
 
     name: str
-    entry: Mapping[str, Any]
+    entry: Json
 
     @property
     def summary(self) -> str:
@@ -275,7 +275,7 @@ class Command:
         return "\n\n".join(filter(None, (more, f"Example:\n  {self.example}", DOCS)))
 
 
-def _arguments(entry: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _arguments(entry: Json) -> Iterator[Json]:
     for argument in entry.get("arguments", ()):
         if not isinstance(argument, str):
             yield argument

@@ -13,6 +13,7 @@ from evalkit.cli.finished_run import read_value
 from evalkit.cli.parser import UsageError, check_overrides
 from evalkit.decision import USES
 from evalkit.errors import ConfigError, ExitStatus
+from evalkit.values import JsonObject
 
 KEYS: Final = "EVALKIT_SERVE_KEY"
 _MEGABYTE: Final = 1_000_000
@@ -79,7 +80,7 @@ def _serve(service: Any, arguments: Namespace, sentence: str) -> None:
         run_async(server.run_until_signal())
 
 
-def _settings(overrides: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _settings(overrides: Sequence[str]) -> dict[str, JsonObject]:
     """Return the settings of the store and the runner.
 
     Raises:
@@ -88,7 +89,7 @@ def _settings(overrides: Sequence[str]) -> dict[str, dict[str, Any]]:
     from evalkit.serving.judge import SETTINGS
 
     check_overrides(overrides)
-    settings: dict[str, dict[str, Any]] = {name: {} for name in SETTINGS}
+    settings: dict[str, JsonObject] = {name: {} for name in SETTINGS}
     for word in overrides:
         key, _, value = word.partition("=")
         section, _, name = key.partition(".")

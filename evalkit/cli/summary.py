@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -26,6 +25,7 @@ from evalkit.runs.layout import DATASHEET
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, SHORT_TITLES
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
 from evalkit.types import Metric
+from evalkit.values import Json
 
 
 def interval(metric: Metric) -> str:
@@ -149,7 +149,7 @@ def print_changes(before: RunResult, after: RunResult) -> None:
         plain_console().print(table, "")
 
 
-def print_audit(console: Console, sheet: Mapping[str, Any]) -> None:
+def print_audit(console: Console, sheet: Json) -> None:
     """Print what a datasheet says: in words what the judge falls for, else the names of the probes."""
     probes = sheet["probes"]
     console.print(f"Audit with {len(probes)} probe{'s' * (len(probes) != 1)}", style="bold")

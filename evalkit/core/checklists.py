@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from evalkit.errors import did_you_mean
 from evalkit.types import ChecklistItem, ItemAnswer
+from evalkit.values import Json
 
 KEYS: Final = frozenset(
     {"id", "criterion", "points", "weight", "required", "after", "tags", "parts", "label", "labels"}
@@ -158,7 +159,7 @@ def _texts(value: Any, what: str) -> tuple[str, ...]:
     return tuple(str(one).strip() for one in listed)
 
 
-def _labels(value: Mapping[str, Any], responses: int, where: str) -> dict[str, tuple[ItemAnswer | None, ...]]:
+def _labels(value: Json, responses: int, where: str) -> dict[str, tuple[ItemAnswer | None, ...]]:
     named = value.get("labels")
     if named is not None and not isinstance(named, Mapping):
         raise ChecklistError(f"{where}: labels is not a mapping", "write {ANNOTATOR: met}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, TypeGuard
+
+from evalkit.values import Json
 
 KEY_VERSION = 1
 _text = encode_basestring
@@ -50,7 +52,7 @@ def content_key(
     model: str,
     api_base: str | None,
     messages: Sequence[tuple[str, str]],
-    params: Mapping[str, Any],
+    params: Json,
     answer: bytes,
     sample: int,
     look: str | None = None,

@@ -9,9 +9,9 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import inf, isfinite
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from evalkit.values import frozen
+from evalkit.values import JsonObject, frozen
 
 _MAX_VALUES = 1_000_001
 _MAX_LISTED = 101
@@ -124,7 +124,7 @@ class Scale:
         """Map a value to [0, 1]."""
         return self.distance(self.min, value) / self.span
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonObject:
         """Return the JSON schema of one value; it lists the values if no keyword can describe them."""
         kind = "integer" if self.integral else "number"
         low, high = self._number(self.min), self._number(self.max)
@@ -145,7 +145,7 @@ class Scale:
         bounds = f"{self.text(self.min)}{between}{self.text(self.max)}"
         return bounds if self.step == 1 else f"{bounds} by {_written(self.step)}"
 
-    def words(self) -> dict[str, Any]:
+    def words(self) -> JsonObject:
         """Return the variables of a prompt: texts, and whether all values are integers."""
         return {
             "min": self.text(self.min),

@@ -26,6 +26,7 @@ from evalkit.datasets.labels import (
 from evalkit.datasets.text import ABSENT, SkippedRow, Tally, Texts
 from evalkit.errors import DatasetError, did_you_mean
 from evalkit.types import Annotation, Case, ChecklistItem, Response, Winner
+from evalkit.values import JsonObject
 
 _PARTS = frozenset({"text", "model", "label", "grade", "labels"})
 NUMBERED = "cases without an id, identified by row number"
@@ -196,7 +197,7 @@ class CaseReader:
         layout: Layout,
         label: Winner | None,
         responses: tuple[Response, ...],
-        metadata: dict[str, Any],
+        metadata: JsonObject,
         place: str,
     ) -> tuple[dict[str, Annotation], Winner | None, tuple[Response, ...]]:
         """Return annotators' labels, and the case's label or grades: its own, those of a join, or the consensus."""

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 from evalkit.config import Example, RunConfig
 from evalkit.core.scale import Scale
 from evalkit.datasets.compression import reading
 from evalkit.datasets.formats import reader_for
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.values import Json
 
 KEY = "rubric.examples_path"
 
@@ -49,7 +49,7 @@ def _locate(named: str, base: Path | None) -> Path:
     )
 
 
-def _example(row: Mapping[str, Any], place: str, config: RunConfig) -> Example:
+def _example(row: Json, place: str, config: RunConfig) -> Example:
     if unknown := [column for column in row if column not in Example.model_fields]:
         remedy = did_you_mean(unknown[0], Example.model_fields)
         raise DatasetError(f"an example has no '{unknown[0]}'", where=place, remedy=remedy)
@@ -75,7 +75,7 @@ def _example(row: Mapping[str, Any], place: str, config: RunConfig) -> Example:
     return Example(response=response, justification=justification, prompt=prompt, scores=read)
 
 
-def _text(row: Mapping[str, Any], column: str, place: str) -> str:
+def _text(row: Json, column: str, place: str) -> str:
     value = row.get(column)
     if not isinstance(value, str):
         what = "is missing" if value is None else f"is {value!r:.40} and not a text"
@@ -83,7 +83,7 @@ def _text(row: Mapping[str, Any], column: str, place: str) -> str:
     return value
 
 
-def _scores(value: object, place: str) -> Mapping[str, Any]:
+def _scores(value: object, place: str) -> Json:
     """Return scores by criterion; a table has them as a JSON object in a cell."""
     if isinstance(value, str) and value.strip():
         with suppress(ValueError, RecursionError):  # anything but a mapping is rejected below

@@ -30,6 +30,7 @@ from evalkit.datasets.compression import (
 )
 from evalkit.errors import ConfigError, DatasetError, EvalkitError, PluginError, did_you_mean
 from evalkit.plugins import DATASETS, construct, entry_points_in, find, is_offered
+from evalkit.values import JsonObject
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LONGEST_TOKEN = 16
@@ -250,7 +251,7 @@ def _errors_in_one_line(path: Path, kind: str) -> Iterator[None]:
 
 
 WHERE = "dataset.format"
-Rows = Iterable[tuple[str, dict[str, Any]]]
+Rows = Iterable[tuple[str, JsonObject]]
 
 
 def other_formats() -> list[str]:
@@ -275,7 +276,7 @@ def other_reader(name: str) -> Callable[[Path], Rows] | None:
     return partial(_rows, name, reader)
 
 
-def _rows(name: str, reader: Callable[[Path], Rows], path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _rows(name: str, reader: Callable[[Path], Rows], path: Path) -> Iterator[tuple[str, JsonObject]]:
     try:
         for place, row in reader(path):
             if not isinstance(row, Mapping):
@@ -288,7 +289,7 @@ def _rows(name: str, reader: Callable[[Path], Rows], path: Path) -> Iterator[tup
         raise PluginError(what, where=WHERE, remedy="fix the file or the plug-in") from error
 
 
-Row = dict[str, Any]
+Row = JsonObject
 Reader = Callable[[Path], Iterable[tuple[str, Row]]]
 
 _LONGEST_CELL = 2**31 - 1

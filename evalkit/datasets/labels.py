@@ -21,6 +21,7 @@ from evalkit.core.display import shorten
 from evalkit.core.scale import Classes
 from evalkit.errors import DatasetError, pasted
 from evalkit.types import Annotation, Case, Response, Unit, Winner
+from evalkit.values import Json, JsonObject
 
 LabelMap = Mapping[str, "Winner | float | str"]
 Labeled = tuple["Winner | None", tuple[Response, ...]]
@@ -314,9 +315,7 @@ def response_annotations(entries: Any, labels: Labels, place: str) -> dict[str, 
     return {name: labels.annotations([grades.get(name) for grades in graded], place) for name in names}
 
 
-def model_annotations(
-    given: Mapping[str, Any], labels: Labels, responses: Sequence[Response], place: str
-) -> dict[str, Annotation]:
+def model_annotations(given: Json, labels: Labels, responses: Sequence[Response], place: str) -> dict[str, Annotation]:
     """Return annotators' labels in which grades can be by model: {name: label or {model: grade}}.
 
     Raises:
@@ -331,7 +330,7 @@ def model_annotations(
     return {name: label for name, label in found.items() if label is not None and any(g is not None for g in label)}
 
 
-def _object(value: Any, place: str) -> dict[str, Any]:
+def _object(value: Any, place: str) -> JsonObject:
     if isinstance(value, str):
         try:
             value = json.loads(value)

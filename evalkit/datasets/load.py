@@ -31,7 +31,7 @@ from evalkit.datasets.turns import Conversations
 from evalkit.errors import DatasetError
 from evalkit.plugins import find_benchmark
 from evalkit.types import Case, ChecklistItem
-from evalkit.values import frozen
+from evalkit.values import JsonObject, frozen
 
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 """As in `canonical_json`, but with one encoder, because it is called for each case."""
@@ -63,7 +63,7 @@ def fingerprint(cases: Iterable[Case]) -> str:
     return sha.hexdigest()
 
 
-def _content(case: Case) -> dict[str, Any]:
+def _content(case: Case) -> JsonObject:
     content = {
         "id": case.id,
         "prompt": case.prompt,

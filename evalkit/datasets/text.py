@@ -9,6 +9,7 @@ from typing import Any, Final
 from evalkit.config import DatasetConfig
 from evalkit.core.tokens import truncate
 from evalkit.errors import DatasetError, pasted
+from evalkit.values import JsonObject
 
 ABSENT: Final = object()
 """The value of a column that a row does not have."""
@@ -72,7 +73,7 @@ def _function(call: Any) -> Any:
     return call.get("function") if isinstance(call, dict) else None
 
 
-def conversation_text(messages: list[dict[str, Any]]) -> str:
+def conversation_text(messages: list[JsonObject]) -> str:
     """Return a conversation as text: a single message as its content, several each under its `[role]`.
 
     ShareGPT's `human` and `gpt` become `user` and `assistant`. A line that looks like a heading is indented by a space,
@@ -84,7 +85,7 @@ def conversation_text(messages: list[dict[str, Any]]) -> str:
     return "\n\n".join(f"[{_role(one)}]\n{_HEADING.sub(' ', _content(one))}" for one in messages)
 
 
-def openai_message(message: dict[str, Any]) -> dict[str, Any]:
+def openai_message(message: JsonObject) -> JsonObject:
     """Return a message of ShareGPT as one of OpenAI; any other is unchanged."""
     if isinstance(message.get("role"), str):
         return message
@@ -92,12 +93,12 @@ def openai_message(message: dict[str, Any]) -> dict[str, Any]:
     return {"role": _SHAREGPT.get(who.lower(), who), "content": message["value"]}
 
 
-def _role(message: dict[str, Any]) -> str:
+def _role(message: JsonObject) -> str:
     name = message.get("name")
     return f"{message['role']}: {name}" if isinstance(name, str) and name else str(message["role"])
 
 
-def _content(message: dict[str, Any]) -> str:
+def _content(message: JsonObject) -> str:
     content = message.get("content")
     parts = [content] if isinstance(content, str) and content else []
     if isinstance(content, list):

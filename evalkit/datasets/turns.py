@@ -27,7 +27,7 @@ from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
 from evalkit.datasets.text import ABSENT, CUT, Tally, as_messages, is_message, openai_message, part_text
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 _INPUT: Final = frozenset({"user", "system", "developer"})
 """The roles whose messages are not judged: they begin a turn."""
@@ -63,13 +63,13 @@ class _Message:
         return not self.is_input and any(part.kind != "result" for part in self.parts)
 
 
-def read_messages(messages: Sequence[Mapping[str, Any]]) -> list[_Message]:
+def read_messages(messages: Sequence[Json]) -> list[_Message]:
     """Return messages of OpenAI, Anthropic, ShareGPT, Inspect or OpenTelemetry; reasoning is omitted."""
     tools: dict[str, str] = {}
     return [_message(openai_message(dict(one)), tools) for one in messages]
 
 
-def _message(message: Mapping[str, Any], tools: dict[str, str]) -> _Message:
+def _message(message: Json, tools: dict[str, str]) -> _Message:
     role, content = str(message["role"]), message.get("content", message.get("parts"))
     listed = content if isinstance(content, list) else [] if content is None else [content]
     called = message.get("tool_calls")
@@ -119,7 +119,7 @@ def _call(call: Any, tools: dict[str, str]) -> Part:
     return Part(1, "call", name, arguments_text(body.get("arguments", body.get("input"))))
 
 
-def _result(part: Mapping[str, Any], tools: Mapping[str, str]) -> Part:
+def _result(part: Json, tools: Mapping[str, str]) -> Part:
     id_ = part.get("tool_use_id") or part.get("id") or part.get("call_id")
     known = (part[key] for key in ("content", "response", "result", "output") if key in part)
     content = next(known, "")
@@ -269,8 +269,8 @@ class Conversations:
             yield from self._units(base, str(id_), conversations, entries, place)
 
     def _read(
-        self, row: Row, values: Mapping[str, Any], ends: Sequence[str], place: str
-    ) -> tuple[list[dict[str, Any]], list[_Conversation]]:
+        self, row: Row, values: Json, ends: Sequence[str], place: str
+    ) -> tuple[list[JsonObject], list[_Conversation]]:
         """Return the entries of the responses and their conversations."""
         given = [json_value(values[end]) for end in ends]
         if len(given) == 1 and isinstance(given[0], list) and any(isinstance(one, list) for one in given[0]):
@@ -331,7 +331,7 @@ class Conversations:
         base: Row,
         id_: str,
         conversations: Sequence[_Conversation],
-        entries: Sequence[Mapping[str, Any]],
+        entries: Sequence[Json],
         place: str,
     ) -> Iterator[Row]:
         unit, shared = conversations[0].unit, min(one.units for one in conversations)
@@ -369,9 +369,7 @@ class Conversations:
             }
             yield self._row(row, conversations, plain, number)
 
-    def _row(
-        self, row: Row, conversations: Sequence[_Conversation], entries: Sequence[Mapping[str, Any]], number: int
-    ) -> Row:
+    def _row(self, row: Row, conversations: Sequence[_Conversation], entries: Sequence[Json], number: int) -> Row:
         """Return a row with the prompt and the responses of a unit."""
         befores = [one.before(number) for one in conversations]
         shared = len(befores[0])

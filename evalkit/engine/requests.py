@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 from evalkit.core.hashing import canonical_json, content_key
 from evalkit.core.tokens import CHARACTERS_PER_TOKEN, characters, message_tokens
 from evalkit.protocols import CompletionCache, Evaluator
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Unit
-from evalkit.values import frozen
+from evalkit.values import Json, frozen
 
 BATCH = 64
 COUNTING_SECONDS = 2.0
@@ -219,7 +218,7 @@ def expected_tokens(answer: AnswerFormat | None) -> int:
     return FREE_TEXT if answer is None else _within(answer.schema, _TEXT)
 
 
-def _within(schema: Mapping[str, Any], text: int) -> int:
+def _within(schema: Json, text: int) -> int:
     if "properties" in schema:
         return _SYNTAX + sum(
             len(name) // CHARACTERS_PER_TOKEN + _SYNTAX + _within(part, text)

@@ -20,6 +20,7 @@ from evalkit.parsing import UnreadableError, read_winner
 from evalkit.parsing.plain_text import to_half_width
 from evalkit.prompting import neutralize
 from evalkit.types import AnswerFormat, Ranking, Winner
+from evalkit.values import Json, JsonObject
 
 
 def _listed(value: object) -> object:
@@ -54,7 +55,7 @@ class AnswerPart(BaseModel):
     )
 
     @classmethod
-    def read(cls, answer: Mapping[str, Any]) -> Self:
+    def read(cls, answer: Json) -> Self:
         """Validate the answer.
 
         Raises:
@@ -65,7 +66,7 @@ class AnswerPart(BaseModel):
         except ValidationError as error:
             raise UnreadableError("invalid", _problems(error)) from None
 
-    def dump(self) -> dict[str, Any]:
+    def dump(self) -> JsonObject:
         """Return the answer as JSON values."""
         return self.model_dump(mode="json", by_alias=True)
 
@@ -281,7 +282,7 @@ def read_ranking(value: object, labels: Sequence[str], field: str, *, tie_allowe
     return groups
 
 
-def write_ranking(ranking: Ranking, names: Sequence[str]) -> list[dict[str, Any]]:
+def write_ranking(ranking: Ranking, names: Sequence[str]) -> list[JsonObject]:
     """Return a ranking as entries with a name and a rank; 1 is the best, and tied responses share a rank."""
     entries, rank = [], 1
     for group in ranking:
@@ -300,7 +301,7 @@ def _groups(value: object, labels: Sequence[str]) -> Ranking:
     return tuple(tuple(sorted(_place(label, labels) for label in group)) for group in groups if group)
 
 
-def _rank(entry: Mapping[str, Any]) -> int:
+def _rank(entry: Json) -> int:
     rank = entry.get("rank")
     if isinstance(rank, str) and len(rank) <= 9 and rank.strip().isdecimal():
         rank = int(rank)
@@ -374,7 +375,7 @@ def item_format(count: int | None) -> AnswerFormat:
     answer = _one_of(("met", "not_met", "cannot_assess"))
     if count is None:
         return AnswerFormat("checklist_item", _object(reason=_TEXT, answer=answer))
-    number: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": count}
+    number: JsonObject = {"type": "integer", "minimum": 1, "maximum": count}
     if count <= _MOST_NUMBERS:
         number = {"type": "integer", "enum": list(range(1, count + 1))}
     numbered = _object(item=number, reason=_TEXT, answer=answer)
@@ -382,7 +383,7 @@ def item_format(count: int | None) -> AnswerFormat:
     return AnswerFormat("checklist", _object(items=items))
 
 
-def _object(**properties: Any) -> dict[str, Any]:
+def _object(**properties: Any) -> JsonObject:
     return {
         "type": "object",
         "properties": properties,
@@ -391,19 +392,19 @@ def _object(**properties: Any) -> dict[str, Any]:
     }
 
 
-def _one_of(names: Sequence[str]) -> dict[str, Any]:
+def _one_of(names: Sequence[str]) -> JsonObject:
     return {"type": "string", "enum": list(names)}
 
 
-def _one_each(item: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def _one_each(item: JsonObject, names: Sequence[str]) -> JsonObject:
     return {"type": "array", "items": item, "minItems": len(names), "maxItems": len(names)}
 
 
-def _texts() -> dict[str, Any]:
+def _texts() -> JsonObject:
     return {"type": "array", "items": _TEXT, "maxItems": 3}
 
 
-def rationale(answer: Mapping[str, Any] | None, criterion: str | None = None) -> str | None:
+def rationale(answer: Json | None, criterion: str | None = None) -> str | None:
     """Return the judge's reasoning on a criterion, or overall (else on each), from any of the answer formats."""
     if answer is None:
         return None
@@ -414,7 +415,7 @@ def rationale(answer: Mapping[str, Any] | None, criterion: str | None = None) ->
     return next((_words(entry) for entry in entries if entry.get("criterion") == criterion), None)
 
 
-def answer_entries(part: Any) -> list[Mapping[str, Any]]:
+def answer_entries(part: Any) -> list[Json]:
     """Return the entries of a part of an answer, which may be a list, or a mapping by criterion."""
     if isinstance(part, Mapping):
         return [{"criterion": name, **entry} for name, entry in part.items() if isinstance(entry, Mapping)]

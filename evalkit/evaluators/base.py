@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.errors import DatasetError, PromptError
@@ -24,7 +24,7 @@ from evalkit.types import (
     Status,
     WeightedJudgment,
 )
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 
 def check_responses(case: Case, least: int) -> None:
@@ -136,7 +136,7 @@ class TemplateEvaluator:
         if self._structured:
             self._prompts.retry("text")
 
-    def _with_instruction(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+    def _with_instruction(self, variables: Json) -> JsonObject:
         """Return the variables with the output format's instruction, if the template has a placeholder for it.
 
         Raises:
@@ -220,7 +220,7 @@ class Reading:
     value: float | None = None
     confidence: float | None = None
     criteria: Mapping[str, float] = field(default_factory=dict)
-    answer: Mapping[str, Any] | None = None
+    answer: Json | None = None
     ranking: Ranking | None = None
     rankings: Mapping[str, Ranking] = field(default_factory=dict)
     weighted: WeightedJudgment | None = None
@@ -260,7 +260,7 @@ def missing_judgment(request: JudgeRequest, completion: Completion, fault: Unrea
     return replace(_blank(request, completion, status), error=fault.reason, error_kind=fault.kind)
 
 
-def read_object(request: JudgeRequest, completion: Completion, keys: Collection[str]) -> tuple[dict[str, Any], str]:
+def read_object(request: JudgeRequest, completion: Completion, keys: Collection[str]) -> tuple[JsonObject, str]:
     """Return the JSON object in a completion, and the parsing step that read it.
 
     Raises:

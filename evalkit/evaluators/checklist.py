@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 from evalkit.config import RunConfig
 from evalkit.core.checklists import inherited
@@ -30,6 +29,7 @@ from evalkit.parsing import (
 )
 from evalkit.prompting import Prompts, marked_texts, neutralize
 from evalkit.types import Case, ChecklistItem, Completion, ItemAnswer, JudgeRequest, Judgment, Response
+from evalkit.values import JsonObject
 
 _TEXTS = (*SHARED, "response", "items")
 _SINGLE, _SEVERAL = (ChecklistItem("1", "text"),), (ChecklistItem("1", "text"), ChecklistItem("2", "text"))
@@ -140,7 +140,7 @@ def _item_texts(case: Case) -> dict[str, str]:
 
 
 def _reading(request: JudgeRequest, answers: Mapping[int, tuple[ItemAnswer | None, str]], read_by: str) -> Reading:
-    entries: list[dict[str, Any]] = []
+    entries: list[JsonObject] = []
     items: dict[str, ItemAnswer | None] = {}
     for number, name in enumerate(request.items, 1):
         answer, reason = answers.get(number, (None, ""))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_uppercase
-from typing import Any
 
 from evalkit.config import RunConfig
 from evalkit.core.hashing import text_digest
@@ -21,6 +20,7 @@ from evalkit.evaluators.base import Reading, TemplateEvaluator, check_responses,
 from evalkit.parsing import AnswerTask
 from evalkit.prompting import Prompts, neutralize
 from evalkit.types import Case, Completion, JudgeRequest, Message, Ranking, Response, Unit
+from evalkit.values import JsonObject
 
 
 class Listwise(TemplateEvaluator):
@@ -37,7 +37,7 @@ class Listwise(TemplateEvaluator):
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
         super().__init__(config, prompts, "listwise", AnswerTask("ranking", tie_allowed=config.tie.allow))
         self._tie_allowed = config.tie.allow
-        self._known: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, JsonObject] = {}
         case = Case("rehearsal", "text", (Response("A"), Response("B")))
         self._check_templates([case], [self._probe], ("original_prompt", "responses"))
 
@@ -80,7 +80,7 @@ class Listwise(TemplateEvaluator):
         answer = listwise_format(self._shown_names, labels)
         return JudgeRequest(case.id, tuple(sorted(shown)), shown, messages, answer, sample)
 
-    def _fixed(self, labels: str) -> dict[str, Any]:
+    def _fixed(self, labels: str) -> JsonObject:
         """Return the placeholders that depend only on the number of responses."""
         if labels not in self._known:
             variables = {
@@ -122,7 +122,7 @@ def _shuffled(case: Case, unit: Unit, shuffle: int) -> Unit:
     return tuple(sorted(unit, key=lambda index: text_digest(f"{case.id}\0{shuffle}\0{index}")))
 
 
-def _unshuffled(answer: ListwiseAnswer, shown: Unit, ranking: Ranking, rankings: dict[str, Ranking]) -> dict[str, Any]:
+def _unshuffled(answer: ListwiseAnswer, shown: Unit, ranking: Ranking, rankings: dict[str, Ranking]) -> JsonObject:
     """Return the answer with the responses' letters in the case instead of those shown."""
     own = {letter: ascii_uppercase[index] for letter, index in zip(ascii_uppercase, shown, strict=False)}
     reasons = by_criterion(answer.comparison, list(rankings), "comparison")

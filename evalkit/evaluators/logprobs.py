@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from math import exp
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Classes, Scale
@@ -16,6 +16,7 @@ from evalkit.errors import JudgeSetupError
 from evalkit.parsing import UnreadableError
 from evalkit.parsing.json import Path, places
 from evalkit.types import Completion, JudgeRequest, TokenLogprob, WeightedJudgment
+from evalkit.values import Json
 
 _DIGITS = re.compile(r"\d\d")
 _NUMBER, _WORD, _QUOTED = re.compile(r"[-+.\d]*"), re.compile(r"[A-Za-z]*"), re.compile(r'[^"]*')
@@ -241,7 +242,7 @@ class Weighing:
         self,
         request: JudgeRequest,
         completion: Completion,
-        answer: Mapping[str, Any],
+        answer: Json,
         criteria: Mapping[str, Path],
         overall: Path | None = None,
     ) -> WeightedJudgment | None:
@@ -269,7 +270,7 @@ class Weighing:
         )
 
     def of_class(
-        self, request: JudgeRequest, completion: Completion, answer: Mapping[str, Any], path: Path
+        self, request: JudgeRequest, completion: Completion, answer: Json, path: Path
     ) -> WeightedJudgment | None:
         """Return the probability of each answer, given that it is one of the answers; arguments and errors as above."""
         found = self._weighed(request, completion, answer, [path])
@@ -280,7 +281,7 @@ class Weighing:
         return WeightedJudgment(mass=min(1.0, one.mass), open=one.open / one.mass, classes=classes)
 
     def _weighed(
-        self, request: JudgeRequest, completion: Completion, answer: Mapping[str, Any], paths: list[Path]
+        self, request: JudgeRequest, completion: Completion, answer: Json, paths: list[Path]
     ) -> dict[Path, Distribution] | None:
         wanted = self._wanted.get(request.judge, False)
         if not wanted or (wanted == "fallback" and completion.logprobs is None):
@@ -296,9 +297,7 @@ class Weighing:
             raise UnreadableError("logprobs", "the tokens with log-probabilities do not spell the decisions")
         return found
 
-    def _found(
-        self, completion: Completion, answer: Mapping[str, Any], paths: list[Path]
-    ) -> dict[Path, Distribution] | None:
+    def _found(self, completion: Completion, answer: Json, paths: list[Path]) -> dict[Path, Distribution] | None:
         spans, tokens = places(completion.text, answer), Tokens(completion.text, completion.logprobs or ())
         found: dict[Path, Distribution] = {}
         for path in paths:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from inspect import Parameter, isclass, signature
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from evalkit.config import OutputConfig, RunConfig
 from evalkit.errors import ConfigError, PluginError, did_you_mean
@@ -23,6 +23,7 @@ from evalkit.plugins import OUTPUTS, construct, entry_points_in, find, is_offere
 from evalkit.prompting import Prompts, neutralize
 from evalkit.protocols import ClassReader, InstructionWriter, ScoreReader, WinnerReader
 from evalkit.types import AnswerFormat, Winner
+from evalkit.values import Json
 
 _WHERE = "output.format"
 _PLAIN_WINNERS: Mapping[str, Winner] = MappingProxyType({"Response A": "A", "Response B": "B", "Tie": "TIE"})
@@ -48,7 +49,7 @@ class OutputFormat:
         """The schema sent with each request, if it belongs to the format and not to the mode."""
         return None
 
-    def instruction(self, prompts: Prompts, mode: str, variables: Mapping[str, Any]) -> str:
+    def instruction(self, prompts: Prompts, mode: str, variables: Json) -> str:
         """Return the text that tells the judge how to answer.
 
         Args:
@@ -127,7 +128,7 @@ class RegexFormat(OutputFormat):
         super().__init__(config, task)
         self._pattern = Pattern(config, task)
 
-    def instruction(self, prompts: Prompts, mode: str, variables: Mapping[str, Any]) -> str:
+    def instruction(self, prompts: Prompts, mode: str, variables: Json) -> str:
         """Return the default instruction if the pattern reads its answers, otherwise one that shows the pattern."""
         pattern = "" if self._reads_plain_line() else neutralize(self.config.pattern or "")
         meanings = self.task.classes.answers if self.task.classes else tuple(_PLAIN_WINNERS.values())
@@ -174,7 +175,7 @@ class ThirdPartyFormat(OutputFormat):
         schema = getattr(self._made, "schema", None)
         return None if schema is None else AnswerFormat(self.task.decision, schema)
 
-    def instruction(self, prompts: Prompts, mode: str, variables: Mapping[str, Any]) -> str:
+    def instruction(self, prompts: Prompts, mode: str, variables: Json) -> str:
         """Return the plug-in's instruction, or the default one if the plug-in has none and reads the default line.
 
         Raises:

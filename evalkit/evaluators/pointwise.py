@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from evalkit.config import Example, RunConfig
 from evalkit.core.scale import Classes, Scale
@@ -22,6 +21,7 @@ from evalkit.evaluators.logprobs import Weighing, paths, scores_of
 from evalkit.parsing import AnswerTask, UnreadableError, read_class, read_score
 from evalkit.prompting import Prompts, neutralize
 from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Response
+from evalkit.values import Json, JsonObject
 
 _TEXTS = (*SHARED, "response")
 
@@ -31,7 +31,7 @@ class SingleResponse(TemplateEvaluator):
 
     weighs = True
 
-    def _prepare(self, answer: AnswerFormat, weighing: Weighing, variables: Mapping[str, Any]) -> None:
+    def _prepare(self, answer: AnswerFormat, weighing: Weighing, variables: Json) -> None:
         """Take the format of a JSON answer, and fill the template with everything that does not depend on the case.
 
         Raises:
@@ -67,7 +67,7 @@ class SingleResponse(TemplateEvaluator):
         return rubric.examples
 
 
-def _shown_example(example: Example) -> dict[str, Any]:
+def _shown_example(example: Example) -> JsonObject:
     """Return an example as shown in prompts, without its decision."""
     return {
         "task": neutralize(example.prompt or ""),
@@ -96,7 +96,7 @@ class Pointwise(SingleResponse):
         weighing = Weighing(config, scores_of(self._scale) if config.judge.weighs else {})
         self._prepare(pointwise_format(self._shown_names, self._scale), weighing, self._variables())
 
-    def _variables(self) -> dict[str, Any]:
+    def _variables(self) -> JsonObject:
         described = [one.levels for one in self._config.criteria.values()]
         common = not all(described)
         criteria = [
@@ -113,7 +113,7 @@ class Pointwise(SingleResponse):
     def _levels(self, levels: Mapping[float, str]) -> list[dict[str, str]]:
         return self._scale.described({value: neutralize(text) for value, text in levels.items()})
 
-    def _example(self, example: Example) -> dict[str, Any]:
+    def _example(self, example: Example) -> JsonObject:
         # An example with one score for the whole response has no criterion.
         shown: dict[str, float] = example.scores if example.score is None else {"": example.score}
         scores = [{"criterion": neutralize(name), "score": self._scale.text(score)} for name, score in shown.items()]
@@ -155,7 +155,7 @@ class PointwiseClass(SingleResponse):
         weighing = Weighing.of_classes(config, self._classes)
         self._prepare(class_format(self._classes.answers), weighing, self._variables())
 
-    def _variables(self) -> dict[str, Any]:
+    def _variables(self) -> JsonObject:
         classes = self._classes
         return {
             "criteria": self._shown_criteria(),

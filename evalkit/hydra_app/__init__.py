@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import product
@@ -49,7 +49,7 @@ from evalkit.runs.layout import CASES as RUN_CASES
 from evalkit.runs.layout import CONFIG as RUN_CONFIG
 from evalkit.runs.manifest import DEFAULTS as RUN_DEFAULTS
 from evalkit.runs.manifest import escaped
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 if TYPE_CHECKING:
     from hydra._internal.hydra import Hydra
@@ -72,7 +72,7 @@ __all__ = [
     "unusable",
 ]
 
-Adjust: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+Adjust: TypeAlias = Callable[[JsonObject], JsonObject]
 _HYDRA = RLock()  # Hydra composes with a global
 DEFAULT = "config"
 STUDY = "study_"
@@ -392,7 +392,7 @@ def load_config(
         return load_jobs(name, overrides, sweep=False, adjust=adjust)[0][1]
 
 
-def load_settings(settings: Mapping[str, Any], overrides: Sequence[str] = ()) -> RunConfig:
+def load_settings(settings: Json, overrides: Sequence[str] = ()) -> RunConfig:
     """Compose a config from plain values and overrides.
 
     An override that chooses an option for a whole group (`output=bracket`) replaces the settings of that group.

@@ -8,7 +8,7 @@ harmless ones, the command line any. So each config is checked once it is compos
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files
@@ -31,6 +31,7 @@ from omegaconf.resolvers import oc
 from evalkit.core.redaction import names_secret
 from evalkit.errors import ConfigError
 from evalkit.plugins import HARMLESS, TRUST, code_allowed, leaves, risky_setting, risky_settings
+from evalkit.values import Json, JsonObject
 
 PLACES = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir")
 _NO_LOGGING = {"version", "root", "disable_existing_loggers"}
@@ -162,12 +163,12 @@ def check(cfg: DictConfig, granted: Collection[Setting] = ()) -> None:
             raise risky_setting(path)
 
 
-def _risky(values: Mapping[str, Any]) -> Iterator[Setting]:
+def _risky(values: Json) -> Iterator[Setting]:
     """Yield each setting of workers, launchers and sweepers that may run code."""
     for section in HARMLESS:
         above, name = section.split(".")
         settings: Any = values[above].get(name) or {} if isinstance(values[above], dict) else ""
-        shipped: Mapping[str, Any] = {}
+        shipped: Json = {}
         if above == "hydra" and isinstance(settings, dict):
             shipped = _installed(name).get(str(settings.get("_target_")), {})
             for space in _SPACES:  # each job that they lead to is checked, too
@@ -186,7 +187,7 @@ def _names_risky_setting(key: str) -> bool:
     return section is not None and key.lstrip("+~").removeprefix(f"{section}.") not in HARMLESS[section]
 
 
-def _installed(kind: str) -> dict[str, Any]:
+def _installed(kind: str) -> JsonObject:
     """Return the settings of each installed launcher or sweeper as installed, by its target."""
     Plugins.instance()
     options = ConfigStore.instance().repo["hydra"][kind].values()

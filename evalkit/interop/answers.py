@@ -18,7 +18,7 @@ from evalkit.datasets.formats import Row
 from evalkit.errors import DatasetError
 from evalkit.interop.import_file import CLASSES, DIFFERENT, GRADES, TEXTS, is_format, read_format, to_cases, tools
 from evalkit.types import Case, Judgment
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 _SUFFIXES: Final = ("json", "jsonl", "eval")
 _SHOWN: Final = 5
@@ -33,8 +33,8 @@ class _Answer:
     text: str
     model: str | None
     grade: float | None
-    labels: Mapping[str, Any]
-    verdicts: Mapping[str, Any]
+    labels: Json
+    verdicts: Json
     messages: Any
 
 
@@ -112,12 +112,12 @@ def _read(reader: Importer, path: Path, notes: dict[str, None], where: str, *, t
 
 def _answers(case: Case, judgments: Sequence[Judgment], *, turns: bool) -> list[_Answer]:
     """Return the answers of a case with a text; a verdict is the mean of a judge's scores, or its class."""
-    verdicts: list[dict[str, Any]] = [{} for _ in case.responses]
+    verdicts: list[JsonObject] = [{} for _ in case.responses]
     for one in judgments:
         if one.status == "ok" and one.judge:
             value = fmean(one.criteria.values()) if one.class_name is None else one.class_name
             verdicts[one.unit[0]][one.judge] = value
-    labels: Mapping[str, Any] = case.labels
+    labels: Json = case.labels
     messages = case.metadata.get(MESSAGES)
     by_answer = messages if messages and len(case.responses) > 1 else [messages] * len(case.responses)
     return [

@@ -16,10 +16,11 @@ from evalkit.interop.otel import otel_lines
 from evalkit.results import RunResult
 from evalkit.runs.records import as_csv
 from evalkit.types import Case, Judgment, Unit, Verdict
+from evalkit.values import JsonObject
 
 _CLOSE = 1e-9
 _INT64 = 2**63
-Row = dict[str, Any]
+Row = JsonObject
 
 
 def rows_of_run(result: RunResult) -> list[Row]:

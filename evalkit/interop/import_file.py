@@ -31,6 +31,7 @@ from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.interop import importers as folder
 from evalkit.plugins import iter_benchmarks
 from evalkit.types import Annotation, Case, Completion, Judgment, Response, Unit, Winner
+from evalkit.values import Json, JsonObject
 
 GENERIC = "generic"
 DAMAGE = (TypeError, AttributeError, ValueError, KeyError, IndexError, OverflowError, RecursionError)
@@ -241,14 +242,14 @@ def _with_remedy(bad: ConfigError, name: str, start: Peek, options: Options) -> 
     return type(bad)(bad.what, where=bad.where, remedy=remedy)
 
 
-def describe_settings(found: ParsedFile, judgments: Sequence[Judgment]) -> tuple[dict[str, Any], list[str]]:
+def describe_settings(found: ParsedFile, judgments: Sequence[Judgment]) -> tuple[JsonObject, list[str]]:
     """Return the config settings of the judgments, and notes on assumptions."""
     pointwise = len(judgments[0].unit) == 1
     judges = list(dict.fromkeys(judgment.judge for judgment in judgments))
     samples = 1 + max(judgment.sample for judgment in judgments)
     named = dict.fromkeys(name for judgment in judgments for name in judgment.criteria)
     criteria = {name: _criterion(found, name) for name in named or {CRITERION: None}}
-    settings: dict[str, Any] = {
+    settings: JsonObject = {
         "judge": _judge(judges, any(judgment.weighted is not None for judgment in judgments)),
         "mode": {"name": "pointwise" if pointwise else "pairwise", "samples": samples},
         "criteria": criteria,
@@ -276,12 +277,12 @@ def describe_settings(found: ParsedFile, judgments: Sequence[Judgment]) -> tuple
     return settings, [] if found.scale else [GUESSED.format(low, high)]
 
 
-def _criterion(found: ParsedFile, name: str) -> dict[str, Any]:
+def _criterion(found: ParsedFile, name: str) -> JsonObject:
     weight = {"weight": found.weights[name]} if name in found.weights else {}
     return {"description": found.criteria.get(name, ""), **weight}
 
 
-def _judge(names: Sequence[str], weighted: bool) -> Mapping[str, Any]:
+def _judge(names: Sequence[str], weighted: bool) -> Json:
     # The temperature is unknown.
     more = {"logprobs": "fallback"} if weighted else {}
     each = [{"name": _plain(name), "model": name, "temperature": None, **more} for name in names]
@@ -459,7 +460,7 @@ def _case(question: _Question, order: Sequence[Answer], tally: Counter[str]) -> 
     )
 
 
-def _messages(answers: Sequence[Answer]) -> dict[str, Any]:
+def _messages(answers: Sequence[Answer]) -> JsonObject:
     """Return the metadata of messages: those of the only response, or a list by response."""
     messages = [answer.messages for answer in answers]
     return {MESSAGES: messages if len(messages) > 1 else messages[0]} if any(messages) else {}
@@ -492,7 +493,7 @@ def _annotations(records: Sequence[Record], keys: Sequence[str], tally: Counter[
     annotations: dict[str, Annotation] = {}
     for name, own, conflict in (("grades", "grade", GRADES), ("classes", "class_name", CLASSES)):
         labels: dict[str, set[Any]] = {}
-        people: dict[str, dict[str, Any]] = {}
+        people: dict[str, JsonObject] = {}
         for record in records:
             for answer in record.shown if len(records) > 1 else ():
                 labels.setdefault(answer.key, set()).add(getattr(answer, own))
@@ -512,7 +513,7 @@ def _first(what: str, records: Sequence[Record], tally: Counter[str]) -> str | N
     return next(iter(known), None)
 
 
-def _metadata(records: Sequence[Record], tally: Counter[str]) -> dict[str, Any]:
+def _metadata(records: Sequence[Record], tally: Counter[str]) -> JsonObject:
     known = {**records[0].metadata}
     differing: set[str] = set()
     for record in records[1:]:

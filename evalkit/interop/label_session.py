@@ -44,6 +44,7 @@ from evalkit.runs.layout import LABEL_SAMPLE
 from evalkit.runs.records import encode_line
 from evalkit.runs.write import write_files
 from evalkit.types import Case, Unit
+from evalkit.values import Json, JsonObject
 
 LONGEST_NOTE: Final = 10_000
 _NAME: Final = re.compile(r"\w([\w .@+-]{0,38}\w)?")
@@ -134,7 +135,7 @@ class LabelSession:
         is_open = (at for at in (*tasks[after + 1 :], *tasks[: after + 1]) if not self._answers(self.tasks[at]))
         return next((at for at in is_open if at not in self.skipped), len(self.tasks))
 
-    def view(self, at: int) -> dict[str, Any]:
+    def view(self, at: int) -> JsonObject:
         """Return what the page shows: counts, and the texts, answer and note of the task at a position, if any."""
         labeled = sum(map(bool, map(self._answers, self.tasks)))
         state = {"at": at, "total": len(self.tasks), "labeled": labeled, "skipped": len(self.skipped)}
@@ -146,7 +147,7 @@ class LabelSession:
         items, note = list(self._items(self.tasks[at]).items()), self._notes.get(self.tasks[at], "")
         return state | {"texts": task.texts, "items": items, "answer": answer, "note": note}
 
-    def store(self, at: int, answer: Mapping[str, Any] | None, note: str) -> None:
+    def store(self, at: int, answer: Json | None, note: str) -> None:
         """Write the answer to a task to the file, by item, with a note; without an answer only a new note.
 
         Raises:
@@ -158,7 +159,7 @@ class LabelSession:
         if answer is not None and not self._fits(self.tasks[at], answer):
             raise DatasetError("the answer does not fit the question", remedy="reload the page")
         task = self._task(self.tasks[at])
-        row: dict[str, Any] = {
+        row: JsonObject = {
             "case_id": task.case_id,
             "annotator": self.annotator,
             "shown": ",".join(map(str, task.shown)),
@@ -167,7 +168,7 @@ class LabelSession:
             "texts": _fingerprint(self._cases[task.case_id], task.unit),
             "labeled_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        labels: Mapping[str, Any] = {"": None} if answer is None else answer
+        labels: Json = {"": None} if answer is None else answer
         rows = [row | ({"item": item} if item else {}) | {"label": label} for item, label in labels.items()]
         self._write(b"".join(map(encode_line, rows)))
         for written in rows:
@@ -191,7 +192,7 @@ class LabelSession:
                 os.ftruncate(self._stream, size)
             raise ConfigError(f"cannot be written ({bad.strerror})", where=str(self.file), remedy=_REMEDY) from None
 
-    def _add(self, where: str, row: Mapping[str, Any]) -> None:
+    def _add(self, where: str, row: Json) -> None:
         """Add the labels and the note in a row of the file."""
         for label in row_labels(where, row, Counter(), self._reader):
             case = self._cases.get(label.case_id)
@@ -204,15 +205,15 @@ class LabelSession:
         if isinstance(note := row.get("note"), str) and row.get("annotator") == self.annotator:
             self._notes[str(row.get("case_id")), tuple(sorted(shown_of(row.get("shown"), where)))] = note
 
-    def _known(self, case: Case, unit: Unit) -> dict[str, Any]:
+    def _known(self, case: Case, unit: Unit) -> JsonObject:
         """Return the annotator's label in the run, by item if it is of a checklist."""
         answers = {item.id: item.labels[self.annotator] for item in case.checklist if self.annotator in item.labels}
-        known: dict[str, Any] = {item: values[unit[0]] for item, values in answers.items()}
+        known: JsonObject = {item: values[unit[0]] for item, values in answers.items()}
         if (annotation := case.labels.get(self.annotator)) is not None:
             known[""] = label_of(annotation, unit)
         return known
 
-    def _answers(self, key: Key) -> dict[str, Any]:
+    def _answers(self, key: Key) -> JsonObject:
         known = self._known(self._cases[key[0]], key[1])
         known |= {item: label.value for item, label in self._labels.get(key, {}).items()}
         return {item: known[item] for item in self._items(key) if known.get(item) is not None}
@@ -258,7 +259,7 @@ class LabelSession:
         return Task(case_id, unit, shown, task_texts(self._cases[case_id], shown), self._chances.get(case_id, 1.0))
 
 
-def _question(result: RunResult) -> dict[str, Any]:
+def _question(result: RunResult) -> JsonObject:
     """Return what to answer: `kind` is pair, items, class or grade; `options` are the answers, or scores with a key."""
     rubric = result.config.rubric
     scale = rubric.scale

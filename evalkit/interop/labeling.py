@@ -42,7 +42,7 @@ from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.results import RunResult
 from evalkit.runs.layout import LABEL_SAMPLE
 from evalkit.types import Annotation, Case, ItemAnswer, Unit, Verdict, Winner
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 CHOICES: tuple[Winner, ...] = ("A", "B", "TIE")
 BETTER, GRADE, CLASS = "better", "grade", "class"
@@ -151,7 +151,7 @@ def unswapped(choice: Winner, task_shown: Unit) -> Winner:
     return "B" if choice == "A" else "A"
 
 
-def identity(task: Task) -> dict[str, Any]:
+def identity(task: Task) -> JsonObject:
     """Return the fields that identify a task when its label is imported."""
     return {"case_id": task.case_id, "shown": ",".join(map(str, task.shown)), INCLUSION: task.probability}
 
@@ -315,7 +315,7 @@ def _annotation(case: Case, before: Annotation | None, values: Mapping[Unit, Win
     return tuple(grades)
 
 
-Row = Mapping[str, Any]
+Row = Json
 Answers = Iterable[tuple[str, Any, Any, bool]]
 """Each answer as annotator, value, question, and whether it is finished."""
 EMPTY = "rows without a label"

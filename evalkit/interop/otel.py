@@ -13,6 +13,7 @@ from evalkit.core.resources import own_version
 from evalkit.evaluators.answers import rationale
 from evalkit.results import RunResult
 from evalkit.types import Case, Judgment, Metric, Unit, Verdict
+from evalkit.values import Json, JsonObject
 
 EVENT: Final = "gen_ai.evaluation.result"
 """The name of an event: open-telemetry/semantic-conventions-genai, model/gen-ai/events.yaml."""
@@ -43,7 +44,7 @@ def explanations(judgments: Iterable[Judgment]) -> dict[tuple[str, Unit], str]:
     return found
 
 
-def otel_events(result: RunResult) -> Iterator[dict[str, Any]]:
+def otel_events(result: RunResult) -> Iterator[JsonObject]:
     """Yield `LogsData` of OTLP with events for each verdict, each of its criteria, and each metric with its interval.
 
     A missing verdict has no score, and its reason as `error.type`. An event is part of the trace of its case if that is
@@ -81,7 +82,7 @@ def otel_lines(result: RunResult) -> bytes:
     return "".join(lines).encode("utf-8", "backslashreplace")
 
 
-def _of_verdict(verdict: Verdict, case: Case, words: Mapping[tuple[str, Unit], str]) -> Iterator[dict[str, Any]]:
+def _of_verdict(verdict: Verdict, case: Case, words: Mapping[tuple[str, Unit], str]) -> Iterator[JsonObject]:
     value = verdict.margin if verdict.score is None else verdict.score
     label = verdict.winner or verdict.class_name or (verdict.reason if verdict.reason == "abstained" else None)
     ids, trace, span = case.metadata.get("response_id"), trace_of(case), span_of(case)
@@ -105,18 +106,18 @@ def _of_verdict(verdict: Verdict, case: Case, words: Mapping[tuple[str, Unit], s
         yield {**link, **_attributes(scored | about)}
 
 
-def _of_metric(name: str, metric: Metric) -> dict[str, Any]:
+def _of_metric(name: str, metric: Metric) -> JsonObject:
     ends = {
         f"evalkit.{end}": getattr(metric, end) for end in ("low", "high", "worst_low", "worst_high", "n", "missing")
     }
     return _attributes({"gen_ai.evaluation.name": name, "gen_ai.evaluation.score.value": metric.value, **ends})
 
 
-def _attributes(values: Mapping[str, Any]) -> dict[str, Any]:
+def _attributes(values: Json) -> JsonObject:
     return {"attributes": [{"key": key, "value": _value(one)} for key, one in values.items() if one is not None]}
 
 
-def _value(value: Any) -> dict[str, Any]:
+def _value(value: Any) -> JsonObject:
     if isinstance(value, int) and not isinstance(value, bool):
         return {"intValue": str(value)}
     return {"doubleValue": value} if isinstance(value, float) else {"stringValue": str(value)}

@@ -20,7 +20,7 @@ from evalkit.benchmarks.records import NONE, NOTHING, ParsedFile, Record, Record
 from evalkit.datasets.formats import Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 Rows: TypeAlias = Sequence[tuple[str, Row]]
 Rater: TypeAlias = Literal["judge", "label"]
@@ -561,9 +561,7 @@ def _records(
     prompts: dict[str, str] = {}
     read = _judgment_reader(unit)
     for index, (place, row) in enumerate(rows):
-        cells: dict[str, Any] = {
-            role: row.get(column) for role, column in plain.items() if not _is_empty(row.get(column))
-        }
+        cells: JsonObject = {role: row.get(column) for role, column in plain.items() if not _is_empty(row.get(column))}
         cells["id"] = str(cells.get("id", text(cells.get("prompt")) or index + 1))
         if prompts.setdefault(cells["id"], text(cells.get("prompt"))) != text(cells.get("prompt")):
             raise DatasetError(
@@ -584,11 +582,11 @@ def _records(
             yield record_of(cells, place, unit, said=given)
 
 
-def _judgment_reader(unit: Unit) -> Callable[[Mapping[str, Any], str], RecordedJudgment]:
+def _judgment_reader(unit: Unit) -> Callable[[Json, str], RecordedJudgment]:
     """Return the reading of a judge's verdict; equal ones of rows that say nothing else of it are one object."""
     known: dict[tuple[Any, ...], RecordedJudgment] = {}
 
-    def read(cells: Mapping[str, Any], place: str) -> RecordedJudgment:
+    def read(cells: Json, place: str) -> RecordedJudgment:
         if not _OF_JUDGMENTS.isdisjoint(cells):
             return judgment_of(cells, unit, place)
         verdict = tuple([cells.get(name) for name in ("judge", "winner", "class", "score")])

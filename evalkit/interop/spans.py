@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from evalkit.datasets.text import is_message
 from evalkit.datasets.turns import SPAN
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 
 @frozen
@@ -17,12 +17,12 @@ class ModelCall:
     """One call of a model: when it began, the messages that it read, those that it wrote, and its span's id in hex."""
 
     start: int
-    inputs: Sequence[Mapping[str, Any]]
-    outputs: Sequence[Mapping[str, Any]]
+    inputs: Sequence[Json]
+    outputs: Sequence[Json]
     span: str
 
 
-def conversation_of(calls: Iterable[ModelCall]) -> list[dict[str, Any]]:
+def conversation_of(calls: Iterable[ModelCall]) -> list[JsonObject]:
     """Return the messages of the last of the longest calls, each with the `span_id` of the call that wrote it.
 
     An agent sends all earlier messages with each call, so the longest call has the conversation.
@@ -50,7 +50,7 @@ def hexadecimal(id_: object) -> str:
         return text
 
 
-def listed_messages(value: Any) -> list[dict[str, Any]]:
+def listed_messages(value: Any) -> list[JsonObject]:
     """Return messages, each with its parts as content; nothing if any value is not a message."""
     if not isinstance(value, list):
         return []

@@ -12,7 +12,7 @@ from evalkit.config import JudgeConfig
 from evalkit.errors import JudgeSetupError
 from evalkit.judges import setup
 from evalkit.judges.error_mapping import call_error, clean_message
-from evalkit.values import frozen
+from evalkit.values import JsonObject, frozen
 
 TAG = "evalkit"
 """The key of the metadata by which a batch is found again."""
@@ -41,7 +41,7 @@ class BatchApi:
         self._config, self._timeout = config, timeout
         self._litellm: Any = None
         self._target: setup.Target | None = None
-        self._settings: dict[str, Any] = {}
+        self._settings: JsonObject = {}
 
     async def open(self) -> None:
         """Import LiteLLM, and check the provider, key and endpoint, once.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 from evalkit.config import JudgeConfig
 from evalkit.core.tokens import message_tokens
 from evalkit.types import Message
+from evalkit.values import Json
 
 TEXT = "text"
 """The role of a message that is the whole input of the model, already rendered."""
@@ -15,7 +15,7 @@ CERTAIN = 2.0
 """A text whose estimate is this many times what fits is too long, whatever the tokenizer."""
 
 
-def room(config: JudgeConfig, entry: Mapping[str, Any], served: int | None) -> int | None:
+def room(config: JudgeConfig, entry: Json, served: int | None) -> int | None:
     """Return how many tokens messages may have; `None` if that is unknown.
 
     Args:

@@ -26,6 +26,7 @@ from evalkit.judges.responses import (
 )
 from evalkit.judges.setup import LOCAL, Shape
 from evalkit.types import Message
+from evalkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -60,7 +61,7 @@ class DirectTransport:
         self._base = config.api_base.rstrip("/")
         self._proxy: str | None = None
         self._session: ClientSession | None = None
-        self._entry: Mapping[str, Any] = {}
+        self._entry: Json = {}
         self.context: int | None = None
         """The model's context as the server reports it."""
         self._tokenizes = True
@@ -89,7 +90,7 @@ class DirectTransport:
             )
         return target, Shape(rung)
 
-    async def send(self, target: setup.Target, call: Mapping[str, Any]) -> Reply:
+    async def send(self, target: setup.Target, call: Json) -> Reply:
         """Send one call and return the reply.
 
         Raises:
@@ -98,9 +99,7 @@ class DirectTransport:
         status, content, headers = await self._post(f"{self._base}/chat/completions", self.body(target, call))
         return self._reply(target, call, answer_in(status, content, headers), headers)
 
-    def _reply(
-        self, target: setup.Target, call: Mapping[str, Any], answer: Answer, headers: Mapping[str, str]
-    ) -> Reply:
+    def _reply(self, target: setup.Target, call: Json, answer: Answer, headers: Mapping[str, str]) -> Reply:
         model = answer.model or target.name
         tier = tier_of(answer.tier, call.get("service_tier"))
         cost = listed_cost(target.provider, (model, target.name), answer.usage, answer.cached, tier)
@@ -117,7 +116,7 @@ class DirectTransport:
         self._tokenizes = False
         return None
 
-    async def _asked(self, method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
+    async def _asked(self, method: str, url: str, body: Json | None = None) -> Any:
         """Return the parsed answer to an optional question; `None` without one."""
         from aiohttp import ClientError, ClientTimeout
 
@@ -131,14 +130,14 @@ class DirectTransport:
         except (CallError, ClientError, OSError, ValueError, RecursionError):
             return None
 
-    def body(self, target: setup.Target, call: Mapping[str, Any]) -> dict[str, Any]:
+    def body(self, target: setup.Target, call: Json) -> JsonObject:
         """Return the JSON body that sends a call."""
         body = {"model": target.name, **call}
         if target.provider == "hosted_vllm" and "tools" in call:
             body["tools"] = _without_strictness(call["tools"])
         return body | (body.pop("extra_body", None) or {})
 
-    def entry(self) -> Mapping[str, Any]:
+    def entry(self) -> Json:
         """Return the model's entry in LiteLLM's price list."""
         return self._entry
 
@@ -148,7 +147,7 @@ class DirectTransport:
         if session is not None:
             await session.close()
 
-    async def _post(self, url: str, body: Mapping[str, Any]) -> tuple[int, bytes, Mapping[str, str]]:
+    async def _post(self, url: str, body: Json) -> tuple[int, bytes, Mapping[str, str]]:
         from aiohttp import ClientError
 
         assert self._session is not None

@@ -6,9 +6,7 @@ The endpoints are those of vLLM 0.18 (`/v1/completions`, `/classify`, `/pooling`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError
@@ -17,6 +15,7 @@ from evalkit.judges.direct_transport import DirectTransport
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.responses import answer_in, completed_text, rewards_in
 from evalkit.judges.setup import LIMITS, Shape
+from evalkit.values import Json, JsonObject
 
 _PATHS = MappingProxyType(
     {
@@ -55,7 +54,7 @@ class EndpointTransport(DirectTransport):
         target, _ = await super().open(judge, check=check)
         return target, Shape("text")
 
-    async def send(self, target: setup.Target, call: Mapping[str, Any]) -> Reply:
+    async def send(self, target: setup.Target, call: Json) -> Reply:
         """Send one call to the first address that exists, and return the reply.
 
         Raises:
@@ -76,14 +75,14 @@ class EndpointTransport(DirectTransport):
             raise CallError("too_long", message, retryable=False)
         return self._reply(target, call, answer, headers)
 
-    def _endpoint_body(self, url: str, target: setup.Target, call: Mapping[str, Any]) -> dict[str, Any]:
+    def _endpoint_body(self, url: str, target: setup.Target, call: Json) -> JsonObject:
         unsent = ("messages", *(LIMITS if self.config.rewards else ()))
         settings = {name: value for name, value in call.items() if name not in unsent}
         *before, last = [message["content"] for message in call["messages"]]
         asked = "\n\n".join(before)
         tei = {"raw_scores": True, "truncate": False}
         raw = call["messages"][-1]["role"] == context.TEXT
-        texts: dict[str, Any] = {
+        texts: JsonObject = {
             "completions": {"prompt": "\n\n".join([*before, last])},
             "score": {"text_1": asked, "text_2": last},
             "predict": {"inputs": last if raw else [asked, last], **tei},

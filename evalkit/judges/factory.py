@@ -20,6 +20,7 @@ from evalkit.judges.smollm2 import identified
 from evalkit.plugins import JUDGES, check_known, construct, find
 from evalkit.protocols import Judge
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
+from evalkit.values import JsonObject
 
 TOP_LOGPROBS = 20  # the maximum of OpenAI's API; a scale of ten needs more than ten
 _SECRET_PARAMS = ("api_key", "api_token", "headers", "extra_headers", "authorization")
@@ -126,7 +127,7 @@ def make_arbiter(config: RunConfig) -> Judge | None:
     return None if arbiter is None else make_judges(arbiter, config.runner)[0]
 
 
-def describe_rewriter(config: RunConfig) -> dict[str, Any] | None:
+def describe_rewriter(config: RunConfig) -> JsonObject | None:
     """Describe the model of `probe.rewriter` for a run's manifest; `None` if there is none.
 
     Raises:
@@ -136,7 +137,7 @@ def describe_rewriter(config: RunConfig) -> dict[str, Any] | None:
     return None if rewriter is None else _described(rewriter)[0]
 
 
-def describe_judges(config: RunConfig) -> list[dict[str, Any]]:
+def describe_judges(config: RunConfig) -> list[JsonObject]:
     """Describe the judges for a run's manifest, the arbiter last.
 
     Raises:
@@ -147,7 +148,7 @@ def describe_judges(config: RunConfig) -> list[dict[str, Any]]:
     return _described(config.judge) + [{**one, "arbiter": True} for one in arbiters]
 
 
-def _described(config: JudgeConfig) -> list[dict[str, Any]]:
+def _described(config: JudgeConfig) -> list[JsonObject]:
     return [{"name": s.name, "model": s.model, "api_base": s.api_base} for s in spec_of(config)]
 
 
@@ -176,7 +177,7 @@ def spec_of(config: JudgeConfig, models: Mapping[str, str] | None = None) -> tup
     return specs
 
 
-def params_of(config: JudgeConfig) -> dict[str, Any]:
+def params_of(config: JudgeConfig) -> JsonObject:
     """Return the sampling parameters that are set, as they are sent and as they enter the content key."""
     for name in config.params:
         where = f"judge.params.{name}"
@@ -190,7 +191,7 @@ def params_of(config: JudgeConfig) -> dict[str, Any]:
         simulated.check(config)
     if config.rewards:
         return {ENDPOINT: config.endpoint, **config.params}
-    options: dict[str, Any] = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}
+    options: JsonObject = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}
     options |= {} if config.endpoint == "chat" else {ENDPOINT: config.endpoint}
     params = {name: value for name, value in options.items() if value is not None}
     if config.logprobs:

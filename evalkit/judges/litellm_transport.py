@@ -39,6 +39,7 @@ from evalkit.judges.pricing import entry_of, listed_cost, tier_of
 from evalkit.judges.responses import ENCODINGS, Answer, amount, answer_in, answer_of, read_body, unless_redirected
 from evalkit.judges.setup import Shape
 from evalkit.types import Message
+from evalkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
     from httpx import Request
@@ -152,7 +153,7 @@ def rehearse() -> None:
         load_litellm().get_api_base(model="openai/none", optional_params={})
 
 
-def account(model: str, messages: Sequence[Mapping[str, Any]], price: Price) -> dict[str, Any]:
+def account(model: str, messages: Sequence[Json], price: Price) -> JsonObject:
     """Return the extra argument that makes LiteLLM's call log take its cost from `price`.
 
     Without it, LiteLLM creates its own log object and works out the price, which is a third of a call's work, and more
@@ -325,13 +326,13 @@ def _guard_transport(transport: Any) -> Any:
     return transport
 
 
-def _stand_in(answer: Answer) -> dict[str, Any]:
+def _stand_in(answer: Answer) -> JsonObject:
     """Return the shortest OpenAI chat completion from which LiteLLM reads an answer's text, tool call and price."""
-    message: dict[str, Any] = {"role": "assistant", "content": answer.content}
+    message: JsonObject = {"role": "assistant", "content": answer.content}
     if answer.arguments is not None:
         function = {"name": "answer", "arguments": answer.arguments}
         message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
-    body: dict[str, Any] = {"id": "", "object": "chat.completion", "created": 0}
+    body: JsonObject = {"id": "", "object": "chat.completion", "created": 0}
     body["choices"] = [{"index": 0, "finish_reason": answer.finish_reason, "message": message}]
     body |= {} if answer.model is None else {"model": answer.model}
     body["service_tier"] = answer.tier  # LiteLLM cannot read Groq's answers without it
@@ -395,7 +396,7 @@ class LiteLLMTransport:
             await asyncio.to_thread(rehearse)
         return target, shape
 
-    async def send(self, target: setup.Target, call: Mapping[str, Any]) -> Reply:
+    async def send(self, target: setup.Target, call: Json) -> Reply:
         """Send one call and return the reply.
 
         Raises:
@@ -432,7 +433,7 @@ class LiteLLMTransport:
             {name.lower().removeprefix("llm_provider-"): str(value) for name, value in headers.items()},
         )
 
-    def body(self, target: setup.Target, call: Mapping[str, Any]) -> dict[str, Any]:
+    def body(self, target: setup.Target, call: Json) -> JsonObject:
         """Return the JSON body of a call in OpenAI's protocol, with the parameters as LiteLLM adapts them to the model.
 
         For other providers, the parameters are OpenAI's: what reads the body, such as a LiteLLM proxy, adapts them.
@@ -481,7 +482,7 @@ class LiteLLMTransport:
         if (wait := self._next - APART - now) > 0:
             await asyncio.sleep(wait)
 
-    def entry(self) -> Mapping[str, Any]:
+    def entry(self) -> Json:
         """Return the model's entry in LiteLLM's price list."""
         return {} if self._litellm is None else entry_of(self._litellm.model_cost, self.config.model or "")
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from evalkit.config import JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
@@ -18,7 +18,7 @@ from evalkit.judges.responses import Answer, check_logprobs, completion_of, pric
 from evalkit.judges.setup import ENDPOINT, FREE, LIMITS, LOCAL, Shape
 from evalkit.judges.smollm2 import COPIES
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 _log = logging.getLogger("evalkit.judges")
 
@@ -48,7 +48,7 @@ def max_concurrency(config: JudgeConfig) -> int | None:
     return config.concurrency
 
 
-def sent_params(params: Mapping[str, Any], request: JudgeRequest) -> dict[str, Any]:
+def sent_params(params: Json, request: JudgeRequest) -> JsonObject:
     """Return the sampling parameters of one request: the seed of sample k is the judge's seed plus k.
 
     With one seed, all samples would be the same answer. The content key contains the seed and the sample, so it does
@@ -74,7 +74,7 @@ class Transport(Protocol):
         """
         ...
 
-    async def send(self, target: setup.Target, call: Mapping[str, Any]) -> Reply:
+    async def send(self, target: setup.Target, call: Json) -> Reply:
         """Send one call, given as the arguments of OpenAI's chat completions, and return the reply.
 
         Raises:
@@ -83,7 +83,7 @@ class Transport(Protocol):
         """
         ...
 
-    def entry(self) -> Mapping[str, Any]:
+    def entry(self) -> Json:
         """Return the model's entry in the price list; empty before `open`, or if the list does not have the model."""
         ...
 
@@ -174,7 +174,7 @@ class ModelJudge:
     async def _open(self) -> tuple[setup.Target, Shape]:
         return await self.transport.open(self.spec.name)
 
-    def _call(self, request: JudgeRequest, shape: Shape) -> dict[str, Any]:
+    def _call(self, request: JudgeRequest, shape: Shape) -> JsonObject:
         """Return the arguments of OpenAI's chat completions that send a request in a shape."""
         settings = setup.settings(shape, request, sent_params(self.spec.params, request))
         return {"messages": [dict(message) for message in request.messages], **settings}

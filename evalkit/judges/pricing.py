@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from evalkit.config import JudgeConfig, Price
 from evalkit.judges.setup import FREE
 from evalkit.types import Usage
+from evalkit.values import Json
 
 _FILE = "model_prices_and_context_window_backup.json"
 _TIERED = "input_cost_per_token_above_"
@@ -25,23 +24,23 @@ _VARYING = {"tiered_pricing", "off_peak_pricing"}
 
 
 @cache
-def price_list() -> Mapping[str, Any]:
+def price_list() -> Json:
     """Return the price list by model name; empty if LiteLLM is not installed."""
     spec = find_spec("litellm")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         if (path := Path(folder) / _FILE).is_file():
-            prices: Mapping[str, Any] = json.loads(path.read_bytes())
+            prices: Json = json.loads(path.read_bytes())
             return prices
     return {}
 
 
-def entry_of(prices: Mapping[str, Any], model: str) -> Mapping[str, Any]:
+def entry_of(prices: Json, model: str) -> Json:
     """Return a model's entry in LiteLLM's price list, by its name with or without the provider; empty if missing."""
-    listed: Mapping[str, Any] = prices.get(model) or prices.get(model.partition("/")[2]) or {}
+    listed: Json = prices.get(model) or prices.get(model.partition("/")[2]) or {}
     return listed
 
 
-def batch_entry(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def batch_entry(entry: Json) -> Json:
     """Return an entry of the price list with its batch prices as its prices; few have any."""
     return {**entry, **{name: entry.get(f"{name}_batches") for name in _PRICES}}
 
@@ -91,7 +90,7 @@ def listed_cost(
         batch: Whether the call was part of a batch; the list has such prices for few providers.
     """
     keys = [key for model in models for key in (f"{provider}/{model}", model or "")]
-    entries: list[Mapping[str, Any]] = [price_list().get(key) or {} for key in keys]
+    entries: list[Json] = [price_list().get(key) or {} for key in keys]
     entry = next((e for e in entries if e.get("litellm_provider") == provider and set(e) >= _PRICES), None)
     prompt, written = usage.prompt_tokens, usage.completion_tokens
     if entry is None or prompt is None or written is None or tier not in _BASE_TIERS:

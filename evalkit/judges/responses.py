@@ -19,7 +19,7 @@ from evalkit.config import Price
 from evalkit.errors import CallError
 from evalkit.judges.error_mapping import call_error, writable
 from evalkit.types import Completion, Rung, TokenLogprob, Usage
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 MOST_TOKENS = 10**9
 _LONGEST_NAME = 200
@@ -173,7 +173,7 @@ def priced(completion: Completion, listed: float | None, price: Price | None) ->
 def sane(completion: Completion) -> Completion:
     """Return a completion of any judge, including custom ones, without values that files and sums cannot hold."""
     names = ("model", "finish_reason", "reasoning", "refusal", "fingerprint")
-    texts: dict[str, Any] = {
+    texts: JsonObject = {
         name: value if (value := getattr(completion, name)) is None else writable(value) for name in names
     }
     prompt, written = completion.usage.prompt_tokens, completion.usage.completion_tokens
@@ -361,7 +361,7 @@ def answer_in(
     return _answer_from(status, parsed, body, headers, read)
 
 
-def answer_in_line(row: Mapping[str, Any]) -> Answer:
+def answer_in_line(row: Json) -> Answer:
     """Return the answer in a parsed line of a batch's output or error file.
 
     Raises:

@@ -19,7 +19,7 @@ from evalkit.config import SIMULATED, JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges.error_mapping import clean_message
 from evalkit.types import JudgeRequest, Rung
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 LOCAL = "local/"
 FREE = (LOCAL, SIMULATED)
@@ -89,7 +89,7 @@ class Target:
     provider: str
     address: str | None
     missing: tuple[str, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Json = field(default_factory=dict)
 
 
 RUNGS: tuple[Rung, ...] = ("json_schema", "tool", "json_object", "text")
@@ -126,7 +126,7 @@ def top_rung(*, known: bool, response_schema: bool, functions: bool, supported: 
     return "json_object" if "response_format" in supported else "text"
 
 
-def settings(shape: Shape, request: JudgeRequest, params: Mapping[str, Any]) -> dict[str, Any]:
+def settings(shape: Shape, request: JudgeRequest, params: Json) -> JsonObject:
     """Return the keyword arguments that send `request` in this shape.
 
     Args:
@@ -142,7 +142,7 @@ def settings(shape: Shape, request: JudgeRequest, params: Mapping[str, Any]) -> 
         tool = {"name": answer.name, "description": "Give the answer.", "parameters": schema}
         choice = {"type": "function", "function": {"name": answer.name}}
         return {**kept, "tools": [{"type": "function", "function": tool}], "tool_choice": choice}
-    form: dict[str, Any] = {"type": shape.rung}
+    form: JsonObject = {"type": shape.rung}
     if shape.rung == "json_schema":
         form["json_schema"] = {"name": answer.name, "schema": schema, "strict": True}
     return {**kept, "response_format": form}
@@ -232,7 +232,7 @@ def first_shape(litellm: Any, config: JudgeConfig, target: Target) -> Shape:
     return Shape(rung, frozenset(name for name in OPTIONAL if name not in supported))
 
 
-def ceiling(entry: Mapping[str, Any], config: JudgeConfig, request: JudgeRequest) -> float | None:
+def ceiling(entry: Json, config: JudgeConfig, request: JudgeRequest) -> float | None:
     """Return the most that one call can cost in USD; `None` if the price or the longest answer is unknown.
 
     A token has at least one byte, so the prompt's size in bytes is an upper bound of its tokens.

@@ -45,7 +45,7 @@ from evalkit.judges import setup
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.responses import Answer
 from evalkit.judges.setup import Shape
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 FAULTS = {
     "good": None,
@@ -141,7 +141,7 @@ class _View:
         return 1 + sum(worth > self.worth[label] for worth in self.worth.values())
 
 
-def answer(model: str, call: Mapping[str, Any]) -> str | None:
+def answer(model: str, call: Json) -> str | None:
     """Return a simulated judge's answer to an OpenAI chat request; `None` if the prompt has no response to judge."""
     from evalkit.prompting import marked  # imports Jinja, which describing a judge does not need
 
@@ -164,11 +164,11 @@ def answer(model: str, call: Mapping[str, Any]) -> str | None:
         else:
             line = f"[[{chosen}]]" if "[[" in prompt else f"Class: {chosen}"
         return f"{_REASON}\n{line}"
-    filled: dict[str, Any] = {"reasoning": _REASON, "quotes": [], "class": chosen}
+    filled: JsonObject = {"reasoning": _REASON, "quotes": [], "class": chosen}
     return json.dumps(_fill(schema, _viewed(name, shown, call), "") if chosen is None else filled, ensure_ascii=False)
 
 
-def _itemized(response: str, items: str, prompt: str, schema: Mapping[str, Any] | None, call: Mapping[str, Any]) -> str:
+def _itemized(response: str, items: str, prompt: str, schema: Json | None, call: Json) -> str:
     """Return the answer to a criterion, or to one numbered criterion on each line."""
     several = "items" in schema["properties"] if schema is not None else "[[1:" in prompt
     criteria = [text for _, text in _NUMBERED.findall(items)] if several else [items.strip()]
@@ -200,15 +200,15 @@ def _name(tag: str) -> str:
     return label[1] if label else tag.removeprefix("response").removeprefix("_").upper()
 
 
-def _schema_of(call: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _schema_of(call: Json) -> Json | None:
     for tool in call.get("tools") or ():
-        parameters: Mapping[str, Any] = tool["function"]["parameters"]
+        parameters: Json = tool["function"]["parameters"]
         return parameters
-    schema: Mapping[str, Any] | None = (call.get("response_format") or {}).get("json_schema", {}).get("schema")
+    schema: Json | None = (call.get("response_format") or {}).get("json_schema", {}).get("schema")
     return schema
 
 
-def _class_of(name: str, text: str, prompt: str, call: Mapping[str, Any]) -> str | None:
+def _class_of(name: str, text: str, prompt: str, call: Json) -> str | None:
     """Return the class that a judge chooses for a response, or its abstention; `None` if no class is asked for."""
     if (listed := _CLASSES.search(prompt)) is None:
         return None
@@ -228,7 +228,7 @@ def _class_of(name: str, text: str, prompt: str, call: Mapping[str, Any]) -> str
     return others[int(_uniform(seed, "other", text) * len(others))]
 
 
-def _viewed(name: str, shown: Mapping[str, str], call: Mapping[str, Any]) -> _View:
+def _viewed(name: str, shown: Mapping[str, str], call: Json) -> _View:
     accuracy, seed = call.get("accuracy", ACCURACY), call.get("seed", 0)
     scale = 0.0 if accuracy == 1 else 1 / max(math.log(accuracy / (1 - accuracy)), 1e-6)
     fault, texts = FAULTS[name], sorted(shown.values())
@@ -298,7 +298,7 @@ def _labeled() -> Mapping[str, float]:
     return quality
 
 
-def _fill(schema: Mapping[str, Any], view: _View, name: str, index: int = 0, about: str = "") -> Any:
+def _fill(schema: Json, view: _View, name: str, index: int = 0, about: str = "") -> Any:
     """Fill in a schema: the judge's decisions in the fields named for them, and placeholder text elsewhere.
 
     Args:
@@ -320,7 +320,7 @@ def _fill(schema: Mapping[str, Any], view: _View, name: str, index: int = 0, abo
         return schema["enum"][index % len(schema["enum"])]
     kind = schema.get("type")
     if kind == "object":
-        made: dict[str, Any] = {}
+        made: JsonObject = {}
         for key, part in schema["properties"].items():
             made[key] = _fill(part, view, key, index, str(made.get("response", about)))
         return made
@@ -329,7 +329,7 @@ def _fill(schema: Mapping[str, Any], view: _View, name: str, index: int = 0, abo
     return schema.get("minimum", 0) if kind in ("integer", "number") else _REASON
 
 
-def _score(schema: Mapping[str, Any], share: float) -> float:
+def _score(schema: Json, share: float) -> float:
     if values := schema.get("enum"):
         return float(values[round(share * (len(values) - 1))])
     step = schema.get("multipleOf") or (1 if schema["type"] == "integer" else None)
@@ -390,7 +390,7 @@ class SimulatedTransport:
         target = setup.Target(self._model, self._model.removeprefix(SIMULATED), "simulated", None)
         return target, Shape("tool" if rung == "tool" else "json_schema", frozenset({"logprobs", "top_logprobs"}))
 
-    async def send(self, target: setup.Target, call: Mapping[str, Any]) -> Reply:
+    async def send(self, target: setup.Target, call: Json) -> Reply:
         """Answer one call.
 
         Raises:
@@ -402,7 +402,7 @@ class SimulatedTransport:
             raise CallError("bad_response", message, retryable=False)
         return Reply(Answer(text, model=target.model), 0.0)
 
-    def entry(self) -> Mapping[str, Any]:
+    def entry(self) -> Json:
         """Return nothing: no price list has simulated judges."""
         return {}
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from evalkit.core.hashing import file_digest
 from evalkit.errors import JudgeSetupError, did_you_mean
+from evalkit.values import Json, JsonObject
 
 # llguidance's extension of JSON schema: no optional spaces, which cost a small model a third of its tokens.
 COMPACT = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
@@ -21,7 +22,7 @@ ALWAYS_WRITTEN = ("class", "items", "item", "reason", "answer")
 """Decisions that are not in `answer_fields`: adding them there would change the content keys of all other answers."""
 
 
-def only(schema: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+def only(schema: Json, names: Collection[str]) -> JsonObject:
     """Return `schema` with only the properties in `names`, at any depth, and without objects that become empty."""
     changed = dict(schema)
     if isinstance(properties := schema.get("properties"), Mapping):
@@ -34,7 +35,7 @@ def only(schema: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     return changed
 
 
-def tighten(schema: Mapping[str, Any], *, string_limit: int | None, list_limit: int | None) -> dict[str, Any]:
+def tighten(schema: Json, *, string_limit: int | None, list_limit: int | None) -> JsonObject:
     """Return `schema` with every unbounded string and array bounded.
 
     Strings with a fixed set of values are unchanged, and a list's own `minItems` takes precedence. A list of exactly n
@@ -124,7 +125,7 @@ class SmolLM2:
         for _ in range(COPIES):
             self._free.put(None)  # a copy that is not loaded yet; the stack keeps loaded copies above it
 
-    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def answer(self, request: Json) -> JsonObject:
         """Answer one OpenAI chat request, blocking until it is done.
 
         `request` may contain `string_limit` and `list_limit`, and `answer_fields` to restrict the answer's fields.
@@ -139,7 +140,7 @@ class SmolLM2:
         try:
             copy = copy or _load(weights())
             copy.handle_chat_completions(_opening(request["messages"]))
-            response: dict[str, Any] = copy.handle_chat_completions(_native(request))
+            response: JsonObject = copy.handle_chat_completions(_native(request))
         finally:
             self._free.put(copy)
         return response
@@ -169,7 +170,7 @@ def _load(path: Path) -> Any:
         raise JudgeSetupError(f"{MODEL}: the weights do not load ({error})", where=str(path), remedy=_REMEDY) from error
 
 
-def _opening(messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def _opening(messages: Sequence[Mapping[str, str]]) -> JsonObject:
     """Return a request that leaves exactly the system message in the model's prompt cache.
 
     Prompts with a common prefix are not read again from the start, which saves a quarter of the time. But the length
@@ -180,13 +181,13 @@ def _opening(messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     return {"messages": [*system, {"role": "user", "content": "\u0001"}], "max_tokens": 1, "temperature": 0}
 
 
-def _native(request: Mapping[str, Any]) -> dict[str, Any]:
+def _native(request: Json) -> JsonObject:
     native = dict(request)
     limits = {name: native.pop(name, None) for name in ("string_limit", "list_limit")}
     fields = native.pop("answer_fields", None)
     form = native.pop("response_format", None)
     if form and form.get("type") != "text":
-        schema: Mapping[str, Any] = form.get("json_schema", {}).get("schema", {"type": "object"})
+        schema: Json = form.get("json_schema", {}).get("schema", {"type": "object"})
         schema = only(schema, {*fields, *ALWAYS_WRITTEN}) if fields else schema
         from xllamacpp import json_schema_to_grammar
 

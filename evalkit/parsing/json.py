@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from evalkit.parsing.plain_text import UnreadableError, drop_thinking, spells_letters, unescape
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 JsonRung: TypeAlias = Literal["json", "embedded", "repaired"]
 
@@ -26,7 +26,7 @@ _BEGIN, _BEGIN_OR_BROKEN = re.compile(r"\{(?=\s*[\"}])"), re.compile(r"\{(?=\s*[
 class _Found:
     """An object in a text: its value, the parsing step that read it, and its end in the text."""
 
-    value: dict[str, Any]
+    value: JsonObject
     rung: JsonRung
     text: str = ""
     end: int = 0
@@ -43,8 +43,8 @@ def read_json(
     keys: Collection[str] = (),
     cut_off: bool = False,
     sources: Sequence[str] = (),
-    schema: Mapping[str, Any] | None = None,
-) -> tuple[dict[str, Any], JsonRung]:
+    schema: Json | None = None,
+) -> tuple[JsonObject, JsonRung]:
     """Return the JSON object in a text, and the parsing step that read it.
 
     Args:
@@ -66,8 +66,8 @@ def read_json(
 
 
 def _read(
-    text: str, keys: Collection[str], cut_off: bool, sources: Sequence[str], schema: Mapping[str, Any] | None
-) -> tuple[dict[str, Any], JsonRung]:
+    text: str, keys: Collection[str], cut_off: bool, sources: Sequence[str], schema: Json | None
+) -> tuple[JsonObject, JsonRung]:
     if spells_letters(text):
         raise UnreadableError("ambiguous", "plain letters are written as escape sequences: write them directly")
     quoted = _Sources(sources, keys)
@@ -78,7 +78,7 @@ def _read(
     return found.value, found.rung
 
 
-def property_names(schema: Mapping[str, Any]) -> frozenset[str]:
+def property_names(schema: Json) -> frozenset[str]:
     """Return the names of all properties in a schema, at any depth."""
     properties, items = schema.get("properties", {}), schema.get("items", {})
     inner = (property_names(part) for part in (*properties.values(), *([items] if items else [])))
@@ -147,7 +147,7 @@ class _Sources:
         candidates = [text for text in self.texts if all(key in text for key in ("{", *keys))]
         self._objects = [one for text in candidates for one in _foreign(text, keys)][:_OBJECTS]
 
-    def contain(self, value: dict[str, Any]) -> bool:
+    def contain(self, value: JsonObject) -> bool:
         """Return whether an object is copied: a source contains the object or all of its values."""
         if value in self._objects:
             return True
@@ -170,7 +170,7 @@ def _is_in(text: str, leaf: str | float) -> bool:
     return re.search(rf"[:,\[]\s*{re.escape(json.dumps(leaf).casefold())}\s*[,}}\]]", text) is not None
 
 
-def _foreign(source: str, keys: Collection[str]) -> list[dict[str, Any]]:
+def _foreign(source: str, keys: Collection[str]) -> list[JsonObject]:
     try:
         found = [one.value for one in _objects(source, nested=True)]
     except (UnreadableError, RecursionError):  # `contain` still compares the leaves with the texts
@@ -183,7 +183,7 @@ def _uses(source: str, names: Collection[str]) -> bool:
     return re.search(rf"[\"'`“”‘’]\s*(?:{alternatives})\\*[\"'`“”‘’]\s*[:：=]", source, re.IGNORECASE) is not None
 
 
-def _strictly(found: _Found, schema: Mapping[str, Any]) -> None:
+def _strictly(found: _Found, schema: Json) -> None:
     if found.rung == "repaired" or found.after.strip(" \t\r\n`"):
         raise UnreadableError("ambiguous", "the JSON object must be complete and at the end of the answer")
     if (wrong := _out_of_place(found.value, schema)) is not None:
@@ -192,7 +192,7 @@ def _strictly(found: _Found, schema: Mapping[str, Any]) -> None:
         raise UnreadableError("ambiguous", f"'{again[:60]}' is duplicated")
 
 
-def _out_of_place(value: object, schema: Mapping[str, Any]) -> str | None:
+def _out_of_place(value: object, schema: Json) -> str | None:
     """Return a name that is not in the schema at its position: a quotation may have ended the object around it."""
     if isinstance(value, list):
         found = (_out_of_place(part, schema.get("items", {})) for part in value)
@@ -210,7 +210,7 @@ def _repeated(text: str, end: int) -> str | None:
     """Return a name that is duplicated in the object that ends at `end`, even with equal values."""
     found: list[str] = []
 
-    def pairs(read: list[tuple[str, Any]]) -> dict[str, Any]:
+    def pairs(read: list[tuple[str, Any]]) -> JsonObject:
         counts = Counter(name for name, _ in read)
         found.extend(name for name, count in counts.items() if count > 1)
         return dict(read)
@@ -251,7 +251,7 @@ def _objects(text: str, *, nested: bool = False) -> list[_Found]:
     return found
 
 
-def _repaired(text: str) -> dict[str, Any] | None:
+def _repaired(text: str) -> JsonObject | None:
     body = text[max(text.find("{"), 0) :].rstrip().rstrip("`").rstrip()
     if "{" not in body or len(body) > _REPAIRABLE or _is_deep(body):
         return None
@@ -274,7 +274,7 @@ def _is_deep(text: str) -> bool:
     return False
 
 
-def _accounts_for(value: dict[str, Any], body: str) -> bool:
+def _accounts_for(value: JsonObject, body: str) -> bool:
     """Return whether each name is as frequent in `value` as in `body`, and each of its values is complete there.
 
     Repair may take a name from a string, and completes a value that was truncated.
@@ -336,8 +336,8 @@ def _decoded(text: str) -> Any:
         return None
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    known: dict[str, Any] = {}
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> JsonObject:
+    known: JsonObject = {}
     for key, value in pairs:
         if known.setdefault(_folded(key), value) != value:
             raise UnreadableError("ambiguous", f"'{key[:60]}' is duplicated with different values")
@@ -365,7 +365,7 @@ _VALUE_BEGIN, _TRIES = re.compile(r"\{(?=\s*[\"}])"), 200
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
-def places(text: str, answer: Mapping[str, Any]) -> dict[Path, Span]:
+def places(text: str, answer: Json) -> dict[Path, Span]:
     """Return the span [start, end) of each string, number and constant of a JSON object, by path.
 
     The span of a string excludes its quotes. The object is the last one in `text` that equals `answer`; the result is

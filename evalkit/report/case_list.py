@@ -27,7 +27,7 @@ from evalkit.types import (
     Unit,
     Verdict,
 )
-from evalkit.values import frozen
+from evalkit.values import JsonObject, frozen
 
 _READ = ("ok", "repaired")
 CYCLES = 20
@@ -39,7 +39,7 @@ def letter(index: int) -> str:
     return chr(ord("A") + index) if index < 26 else str(index + 1)
 
 
-def case_row(case: Case, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def case_row(case: Case, verdicts: Sequence[Verdict]) -> JsonObject:
     """Return a case and its verdicts for the page's script, without `None` values."""
     items = {item.id: item for item in case.checklist}
     return _filled(
@@ -64,7 +64,7 @@ def case_row(case: Case, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     )
 
 
-def judgment_row(judgment: Judgment) -> dict[str, Any]:
+def judgment_row(judgment: Judgment) -> JsonObject:
     """Return a judgment with its raw completion for the page's script."""
     completion = judgment.completion
     return _filled(
@@ -129,7 +129,7 @@ def _ranking(ranking: Ranking | None) -> str | None:
     return None if ranking is None else " > ".join(" = ".join(map(letter, group)) for group in ranking)
 
 
-def _filled(**values: Any) -> dict[str, Any]:
+def _filled(**values: Any) -> JsonObject:
     return {key: value for key, value in values.items() if value is not None and value != {}}
 
 
@@ -137,7 +137,7 @@ def _winner(winner: str | None, unit: Unit) -> str | None:
     return letter(unit["AB".index(winner)]) if winner in ("A", "B") and len(unit) == 2 else winner
 
 
-def _verdict(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> dict[str, Any]:
+def _verdict(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> JsonObject:
     label = verdict.label if isinstance(verdict.label, float | int) else _winner(verdict.label, verdict.unit)
     by_class = len(verdict.unit) == 1 and isinstance(label, str)
     orders = verdict.orders
@@ -160,7 +160,7 @@ def _verdict(verdict: Verdict, items: Mapping[str, ChecklistItem]) -> dict[str, 
     )
 
 
-def _item(one: ItemVerdict, item: ChecklistItem) -> dict[str, Any]:
+def _item(one: ItemVerdict, item: ChecklistItem) -> JsonObject:
     return _filled(
         criterion=item.criterion,
         points=item.points if item.points != 1 else None,
@@ -379,7 +379,7 @@ class PageBudget:
         text = f'{{"parts":{_encode(shared.parts)},"cases":[{cases}]}}'
         return CaseData(text, dict(self._counts), total, whole, listed - whole, total - listed, unlike)
 
-    def _row(self, candidate: _Candidate, shared: _Shared) -> tuple[dict[str, Any], int]:
+    def _row(self, candidate: _Candidate, shared: _Shared) -> tuple[JsonObject, int]:
         case, judgments = candidate.case, candidate.judgments
         asked = self._asked(case, judgments) if self._asked else {}
         unlike, shown = 0, []

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from evalkit.core.display import fixed, interval, percent, points
 from evalkit.core.translation import Text, gettext, joined, ngettext, pgettext
@@ -15,6 +14,7 @@ from evalkit.scoring.catalog import CATALOG, COLUMNS, benchmark_title
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.scoring.slices import slice_name
 from evalkit.types import Metric
+from evalkit.values import Json
 
 
 def bias_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
@@ -151,9 +151,9 @@ def simulated(judges: Sequence[str]) -> Iterator[Finding]:
         yield finding("judge", "warn", text)
 
 
-def ranking_findings(metrics: Metrics, ranking: Mapping[str, Any]) -> Iterator[Finding]:
+def ranking_findings(metrics: Metrics, ranking: Json) -> Iterator[Finding]:
     """Yield which system ranks first, if that is certain, and how many pairs of systems differ significantly."""
-    systems: Sequence[Mapping[str, Any]] = ranking.get("systems") or ()
+    systems: Sequence[Json] = ranking.get("systems") or ()
     separated = known(metrics, "ranking/separated")
     if separated is None:
         return
@@ -169,13 +169,13 @@ def ranking_findings(metrics: Metrics, ranking: Mapping[str, Any]) -> Iterator[F
     yield finding(separated.name, "info" if separated.value else "warn", text)
 
 
-def _like_first(system: Mapping[str, Any], alpha: float) -> bool:
+def _like_first(system: Json, alpha: float) -> bool:
     """Return whether a system does not differ significantly from the first, by Holm's test over all pairs."""
     p = system.get("p_holm_of_first")
     return p is not None and p > alpha
 
 
-def _first(systems: Sequence[Mapping[str, Any]], alpha: float) -> Text | None:
+def _first(systems: Sequence[Json], alpha: float) -> Text | None:
     ranked = [one for one in systems if one["rank"]["value"] is not None and one["rank"].get("low") is not None]
     if len(ranked) < 2:
         return None
@@ -193,7 +193,7 @@ def _first(systems: Sequence[Mapping[str, Any]], alpha: float) -> Text | None:
 MOST_SLICES = 3
 
 
-def slice_findings(metrics: Metrics, rows: Sequence[Mapping[str, Any]], confidence: float) -> Iterator[Finding]:
+def slice_findings(metrics: Metrics, rows: Sequence[Json], confidence: float) -> Iterator[Finding]:
     """Yield which slices differ from the rest, how many were looked at, and the lowest by its shrunk estimate.
 
     Args:
@@ -243,7 +243,7 @@ def slice_findings(metrics: Metrics, rows: Sequence[Mapping[str, Any]], confiden
         yield finding(slice_name(row["column"], row["value"], first), "info", text)
 
 
-def _slice(row: Mapping[str, Any]) -> Text:
+def _slice(row: Json) -> Text:
     value = interval(Metric(row["metric"], row["estimate"], row["low"], row["high"]))
     return gettext(
         "{column} {slice}, {metric} {value} against {rest}",

@@ -12,6 +12,7 @@ from evalkit.report.decisions import UNITS, counted, evidence, label_count, sent
 from evalkit.report.texts import metric_measure, texts
 from evalkit.scoring.drift import Drift
 from evalkit.types import Metric
+from evalkit.values import JsonObject
 
 MOST: Final = 4
 """At most this many settings are named."""
@@ -26,7 +27,7 @@ def findings(drift: Drift) -> list[Message]:
 def _conclusion(drift: Drift) -> Text:
     unit, flips, share = drift.after.unit, drift.flips, drift.share
     margin = gettext("{points} points", points=f"{100 * drift.margin:g}") if share else f"{drift.margin:g}"
-    values: dict[str, Any] = {"margin": margin, "lost": drift.lost, "more": label_count(drift.labels_needed)}
+    values: JsonObject = {"margin": margin, "lost": drift.lost, "more": label_count(drift.labels_needed)}
     values |= {"n": 0 if flips is None else flips.n + flips.missing}
     values |= {"units": counted(unit, drift.labels_needed), "evidence": _evidence(drift) if drift.agreement else ""}
     if drift.state == "same" and flips is not None and drift.reason == "flips":
@@ -47,7 +48,7 @@ def _conclusion(drift: Drift) -> Text:
 def _evidence(drift: Drift) -> Text:
     """Return the agreement before and after in words."""
     before, after, difference = drift.agreement
-    values: dict[str, Any] = {"n": difference.n, "units": counted(drift.after.unit, difference.n)}
+    values: JsonObject = {"n": difference.n, "units": counted(drift.after.unit, difference.n)}
     if drift.share:
         text = gettext(
             "right in {before} before and {after} after on {n:,} labeled {units}, a difference of {difference} points"

@@ -6,9 +6,8 @@ whatever the point estimate. A difference that was not found is never called abs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 from evalkit.core.display import dollars, estimate, interval, percent
 from evalkit.core.translation import Text, gettext, joined, ngettext
@@ -40,6 +39,7 @@ from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
 from evalkit.scoring.verdicts.pairs import WEIGHED
 from evalkit.types import Metric
+from evalkit.values import Json
 
 FAR_OFF = 0.1  # of a confidence, on average
 CONSISTENT = (
@@ -65,7 +65,7 @@ MISSING = {
 }
 
 
-def findings_of(result: RunResult, details: Mapping[str, Any] | None = None) -> list[Finding]:
+def findings_of(result: RunResult, details: Json | None = None) -> list[Finding]:
     """Return the findings of a run, its conclusion first; `details` is as for `findings`."""
     mode, positive = str(result.manifest.get("mode") or ""), result.config.rubric.positive
     rows = (details or {}).get("slices") or ()
@@ -83,9 +83,7 @@ def conclusion(result: RunResult) -> list[Finding]:
     return warnings or ([] if embedded else [headline(result.metrics, result.config.scoring.confidence)])
 
 
-def findings(
-    metrics: Metrics, mode: str, details: Mapping[str, Any] | None = None, *, positive: str | None = None
-) -> list[Finding]:
+def findings(metrics: Metrics, mode: str, details: Json | None = None, *, positive: str | None = None) -> list[Finding]:
     """Return the findings on the metrics of a run, most important first.
 
     Args:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Any, Final
+from collections.abc import Collection
+from typing import Final
 
 from evalkit.decision import Use
 from evalkit.report.comparison import differences_table, sentences, values_table
@@ -18,8 +18,9 @@ from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.compare import Comparison
 from evalkit.scoring.leaderboard import Leaderboard
 from evalkit.types import Metric
+from evalkit.values import Json
 
-_NONE: Final[Mapping[str, Any]] = {
+_NONE: Final[Json] = {
     "findings": (),
     "judges": (),
     "subsets": (),
@@ -53,7 +54,7 @@ def judge_html(title: str, use: Use, sentence: str, metrics: Collection[Metric],
     return _html({"title": title, "findings": [finding], **metric_table(metrics, level)})
 
 
-def _html(values: Mapping[str, Any], language: str = "en") -> str:
+def _html(values: Json, language: str = "en") -> str:
     page = render("notebook.html.j2", {**_NONE, **values}, data={})
     other = "en" if language == "zh" else "zh"
     return re.sub(f'<span class="{other}" lang="{other}">[^<]*</span>', "", page)

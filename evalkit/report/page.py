@@ -34,12 +34,13 @@ from evalkit.scoring import Scores
 from evalkit.scoring.catalog import JUDGE_COLUMNS, heading
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
+from evalkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def render(template: str, values: Mapping[str, Any], *, data: Mapping[str, str], script: str | None = None) -> str:
+def render(template: str, values: Json, *, data: Mapping[str, str], script: str | None = None) -> str:
     """Render a page with its style sheet and scripts from `page/` inline.
 
     Args:
@@ -103,14 +104,12 @@ def script_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
 
 
-def render_report(result: RunResult, details: Mapping[str, Any] | None = None, asked: Asked | None = None) -> str:
+def render_report(result: RunResult, details: Json | None = None, asked: Asked | None = None) -> str:
     """Return one self-contained HTML page on a run; see `draw_report`."""
     return draw_report(result, details, asked)[0]
 
 
-def draw_report(
-    result: RunResult, details: Mapping[str, Any] | None = None, asked: Asked | None = None
-) -> tuple[str, list[Figure]]:
+def draw_report(result: RunResult, details: Json | None = None, asked: Asked | None = None) -> tuple[str, list[Figure]]:
     """Return one self-contained HTML page on a run (findings in words, figures, metrics, cases), and its figures.
 
     Text from data cannot become markup: templates and drawings escape it, the cases are JSON that a script shows as
@@ -140,7 +139,7 @@ def _clusters(result: RunResult) -> dict[str, int]:
     return Clusters.of(result.config, result.cases).by_id(result.cases)
 
 
-def _case_values(result: RunResult, cases: CaseData) -> dict[str, Any]:
+def _case_values(result: RunResult, cases: CaseData) -> JsonObject:
     return {
         "start": language_of(result.config),
         "level": level_of(result.config),
@@ -152,7 +151,7 @@ def _case_values(result: RunResult, cases: CaseData) -> dict[str, Any]:
     }
 
 
-def table_values(result: RunResult, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def table_values(result: RunResult, details: Json | None = None) -> JsonObject:
     """Return the values of the templates of a run's findings and tables, for which no case is read."""
     return {
         "title": " · ".join(_title(result)),
@@ -165,7 +164,7 @@ def table_values(result: RunResult, details: Mapping[str, Any] | None = None) ->
     }
 
 
-def metric_table(metrics: Collection[Metric], level: str) -> dict[str, Any]:
+def metric_table(metrics: Collection[Metric], level: str) -> JsonObject:
     """Return the values of the template of a table of metrics."""
     return {
         "metrics": _by_heading(metrics),
@@ -179,7 +178,7 @@ def _judge_columns(metrics: Mapping[str, Metric]) -> list[str]:
     return [name for name in JUDGE_COLUMNS if name in known]
 
 
-def _judges(result: RunResult) -> Iterator[dict[str, Any]]:
+def _judges(result: RunResult) -> Iterator[JsonObject]:
     """Yield each judge of a panel: what it is good for and why, and its metrics; no advice if judges are simulated."""
     planted = simulated_judges(result.manifest)
     for name, decision in result.decisions.items():
@@ -237,7 +236,7 @@ def _facts(result: RunResult) -> list[tuple[str, Words]]:
     return [*facts, *([("imported", _imported(imported))] if imported else _spent(result))]
 
 
-def _imported(brought: Mapping[str, Any]) -> Words:
+def _imported(brought: Json) -> Words:
     """Return where the judgments of an imported run come from."""
     facts = {"format": "?", "texts": 0, "differences": None, **brought}
     english, chinese = (text.format(**facts) for text in PAGE["imported_text"])
@@ -278,7 +277,7 @@ def run_files(
     }
 
 
-def _in_words(result: RunResult, details: Mapping[str, Any], language: str) -> str:
+def _in_words(result: RunResult, details: Json, language: str) -> str:
     found = findings_of(result, details)
     texts = [one.text_zh if language == "zh" else one.text for one in found]
     return "".join(f"- {as_markdown(text)}\n" for text in [*texts, *_cluster_notes(result, language)])

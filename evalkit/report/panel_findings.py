@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from evalkit.core.display import dollars, interval, percent, points
 from evalkit.core.translation import gettext, joined, pgettext
@@ -11,6 +10,7 @@ from evalkit.decision import judges_of
 from evalkit.report.counts import Finding, Metrics, finding, known
 from evalkit.scoring.metrics.panels import ALIKE, DISAGREEMENT, ERRORS, NO_LABEL, VOTES
 from evalkit.scoring.metrics.subsets import ACCURACY, LEAD
+from evalkit.values import Json
 
 RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433
 
@@ -73,7 +73,7 @@ def _without_errors(metrics: Metrics) -> Iterator[Finding]:
     yield finding(VOTES, "info", text)
 
 
-def subset_findings(metrics: Metrics, table: Mapping[str, Any]) -> Iterator[Finding]:
+def subset_findings(metrics: Metrics, table: Json) -> Iterator[Finding]:
     """Yield which judges of a panel are enough, by the table of its subsets."""
     accuracy, lead = known(metrics, ACCURACY), known(metrics, LEAD)
     if accuracy is None or lead is None or lead.low is None or not table:

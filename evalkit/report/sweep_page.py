@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 from urllib.parse import quote
 
 from evalkit.core.display import dollars
@@ -17,7 +16,7 @@ from evalkit.report.page import filled, render
 from evalkit.report.sweep_findings import contest_findings
 from evalkit.report.texts import SWEEP, Words, metric_words
 from evalkit.scoring.leaderboard import Leaderboard, Standing
-from evalkit.values import frozen
+from evalkit.values import JsonObject, frozen
 
 MAIN = 5
 """The number of metrics in the leaderboard before all are shown."""
@@ -47,7 +46,7 @@ def render_sweep(board: Leaderboard, facts: SweepFacts) -> str:
     return render("sweep.html.j2", sweep_values(board, facts), script="sweep.js", data={})
 
 
-def sweep_values(board: Leaderboard, facts: SweepFacts) -> dict[str, Any]:
+def sweep_values(board: Leaderboard, facts: SweepFacts) -> JsonObject:
     """Return the values of the page's template."""
     settings = {row.job: settings_of(row.name) for row in board.rows}
     varying = _varying(list(settings.values()))
@@ -125,7 +124,7 @@ def _facts(board: Leaderboard, facts: SweepFacts) -> list[tuple[str, Words]]:
     return found
 
 
-def _row(row: Standing, settings: Mapping[str, str], varying: Sequence[str], facts: SweepFacts) -> dict[str, Any]:
+def _row(row: Standing, settings: Mapping[str, str], varying: Sequence[str], facts: SweepFacts) -> JsonObject:
     return {
         "rank": row.rank,
         "ranks": None if row.rank_low == row.rank_high else (row.rank_low, row.rank_high),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from evalkit.core.display import fixed, interval
 from evalkit.core.translation import Message, gettext, joined, pgettext
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known
 from evalkit.report.diagnostics import NAMED
 from evalkit.scoring.metrics.transport import GAP, MEAN
+from evalkit.values import Json
 
 RESULTS = {
     "pass": gettext("it holds for {systems}"),
@@ -18,9 +18,9 @@ RESULTS = {
 }
 
 
-def transport_findings(metrics: Metrics, table: Mapping[str, Any]) -> Iterator[Finding]:
+def transport_findings(metrics: Metrics, table: Json) -> Iterator[Finding]:
     """Yield how the correction did on each labeled system, and its means of the others, by the table of systems."""
-    rows: Sequence[Mapping[str, Any]] = table.get("systems") or ()
+    rows: Sequence[Json] = table.get("systems") or ()
     if not rows or known(metrics, "labels/picked") is not None:
         return
     by = {name: [row["system"] for row in rows if row["result"] == name] for name in (*RESULTS, "untested", "refused")}

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from platformdirs import user_state_path
 
@@ -18,7 +17,7 @@ from evalkit.errors import ConfigError
 from evalkit.runs import layout
 from evalkit.runs.read import read_config
 from evalkit.types import Case
-from evalkit.values import frozen
+from evalkit.values import JsonObject, frozen
 
 REMEDY = "choose another folder with hydra.run.dir, or add --overwrite to replace it"
 
@@ -137,7 +136,7 @@ def read_status(folder: Path) -> RunStatus:
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> JsonObject:
     with suppress(OSError, ValueError):
         value = json.loads(path.read_bytes())
         return value if isinstance(value, dict) else {}

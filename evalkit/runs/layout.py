@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from evalkit.config import SIMULATED, RunConfig
+from evalkit.values import Json
 
 CONFIG: Final = "config.yaml"
 MANIFEST: Final = "manifest.json"
@@ -107,7 +107,7 @@ def unused_folder(folder: Path) -> Path:
     return next(path for path in chain((folder,), numbered) if not (path / MANIFEST).exists())
 
 
-def simulated_judges(manifest: Mapping[str, Any]) -> list[str]:
+def simulated_judges(manifest: Json) -> list[str]:
     """Return the names of the simulated judges in a run's manifest."""
     judges = [one for one in manifest.get("judges") or () if str(one.get("model") or "").startswith(SIMULATED)]
     return [str(one.get("name")) for one in judges]

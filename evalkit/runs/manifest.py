@@ -17,11 +17,12 @@ import yaml
 from evalkit.config import RunConfig
 from evalkit.core.hashing import digest
 from evalkit.core.resources import own_version
+from evalkit.values import Json, JsonObject
 
 PACKAGES = ("hydra-core", "omegaconf", "pydantic", "litellm", "mlflow", "numpy", "scipy", "jinja2", "json-repair")
 
 
-def environment_versions() -> dict[str, Any]:
+def environment_versions() -> JsonObject:
     """Return the versions of evalkit, Python and `PACKAGES`, and the git commit; `None` for what is missing."""
     return {
         "evalkit": own_version(),
@@ -53,14 +54,14 @@ def describe_run(
     config: RunConfig,
     *,
     started: datetime,
-    dataset: Mapping[str, Any],
+    dataset: Json,
     prompt_hashes: Mapping[str, str],
-    judges: Sequence[Mapping[str, Any]],
+    judges: Sequence[Json],
     notes: Sequence[str],
-    sweep: Mapping[str, Any] | None = None,
-    judging: Mapping[str, Any] | None = None,
-    imported: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    sweep: Json | None = None,
+    judging: Json | None = None,
+    imported: Json | None = None,
+) -> JsonObject:
     """Return the manifest of a run before scoring.
 
     Args:
@@ -95,15 +96,15 @@ def describe_run(
 
 
 def describe_scoring(
-    manifest: Mapping[str, Any],
+    manifest: Json,
     *,
     notes: Sequence[str],
     stale: tuple[str, ...],
-    clusters: Mapping[str, Any],
+    clusters: Json,
     opened: int | None = None,
     seconds: float | None = None,
     rescored: RunConfig | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return a manifest with the results of scoring, which replace those of an earlier scoring.
 
     Args:
@@ -150,20 +151,20 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent_text)
 
 
-def dump(config: Mapping[str, Any]) -> bytes:
+def dump(config: Json) -> bytes:
     """Return a config of JSON values as YAML with a Hydra defaults list; `${` is escaped so that it stays text."""
     body = {"defaults": DEFAULTS, **escaped(config)}
     text: str = yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     return (HEAD + text).encode()
 
 
-def escaped(config: Mapping[str, Any]) -> dict[str, Any]:
+def escaped(config: Json) -> JsonObject:
     """Return the config with `${` escaped, so that it stays text when it is composed."""
-    plain: dict[str, Any] = _texts(config, _escaped)
+    plain: JsonObject = _texts(config, _escaped)
     return plain
 
 
-def load(content: bytes) -> dict[str, Any]:
+def load(content: bytes) -> JsonObject:
     """Return a config that was written by `dump`.
 
     Raises:
@@ -179,7 +180,7 @@ def load(content: bytes) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise ValueError("not a mapping")
     config.pop("defaults", None)
-    plain: dict[str, Any] = _texts(config, _unescaped)
+    plain: JsonObject = _texts(config, _unescaped)
     return plain
 
 

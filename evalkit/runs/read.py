@@ -21,7 +21,7 @@ from evalkit.runs import layout
 from evalkit.runs.manifest import load
 from evalkit.runs.records import MalformedError, decoder, read_rows
 from evalkit.types import Case, Judgment, Metric, Verdict
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 _REMEDY: Final = "rerun it, or restore the file"
 
@@ -52,7 +52,7 @@ class Outcome:
     """The results of a run without its texts, which are nine tenths of the data."""
 
     config: RunConfig
-    manifest: Mapping[str, Any]
+    manifest: Json
     verdicts: Sequence[Verdict]
     metrics: Mapping[str, Metric]
 
@@ -109,7 +109,7 @@ def read_config(folder: Path) -> RunConfig:
     return _config(folder / layout.CONFIG)
 
 
-def read_facts(folder: Path) -> tuple[dict[str, Any], float | None]:
+def read_facts(folder: Path) -> tuple[JsonObject, float | None]:
     """Return the manifest of the run in a folder, and its cost in USD; `None` if the cost is unknown.
 
     Raises:
@@ -168,7 +168,7 @@ def _json(content: bytes, where: str) -> Any:
         raise _damaged(where, bad) from None
 
 
-def _object(path: Path) -> dict[str, Any]:
+def _object(path: Path) -> JsonObject:
     value = _json(_content(path), str(path))
     if not isinstance(value, dict):
         raise _damaged(str(path), "not an object")
@@ -239,7 +239,7 @@ def _decoded(decode: Any, value: Any, where: str) -> Any:
         raise _damaged(where, bad) from None
 
 
-def _numbers(content: dict[str, Any], path: Path) -> dict[str, Any]:
+def _numbers(content: JsonObject, path: Path) -> JsonObject:
     try:
         metrics = {name: decoder(Metric)({**values, "name": name}) for name, values in content["metrics"].items()}
         calls, tokens = decoder(Calls)(content["calls"]), decoder(dict[str, int])(content["tokens"])

@@ -21,6 +21,7 @@ from typing import Any, Final, cast, get_args, get_type_hints
 from evalkit.core.resources import optional
 from evalkit.errors import did_you_mean
 from evalkit.types import Judgment, Metric
+from evalkit.values import Json, JsonObject
 
 Decoder = Callable[[Any], Any]
 
@@ -192,7 +193,7 @@ _EXPECTED = {
 }
 
 
-def metric_values(metric: Metric) -> dict[str, Any]:
+def metric_values(metric: Metric) -> JsonObject:
     """Return a metric's fields as in metrics.json, without its name."""
     return {
         "value": metric.value,
@@ -212,7 +213,7 @@ _ESCAPED = re.compile("'+[=+\\-@\t\r\n＝＋－＠]")
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
-def as_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, raw: bool = False) -> str:
+def as_csv(columns: Sequence[str], rows: Iterable[Json], *, raw: bool = False) -> str:
     """Return rows as CSV; a missing value is an empty cell.
 
     Args:
@@ -289,7 +290,7 @@ def read_rows(path: Path) -> Iterator[Any]:
                 )
 
 
-def _row(judgment: Judgment) -> dict[str, Any]:
+def _row(judgment: Judgment) -> JsonObject:
     row = {name: getattr(judgment, name) for name in _FIELDS}
     try:
         if not all(isfinite(one or 0.0) for one in (judgment.value, judgment.confidence)):

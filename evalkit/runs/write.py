@@ -14,6 +14,7 @@ from evalkit.results import RunResult
 from evalkit.runs import layout
 from evalkit.runs.manifest import dump
 from evalkit.runs.records import encode_finite, encode_judgments, encode_line, encode_pretty, metric_values
+from evalkit.values import Json, JsonObject
 
 _REMEDY = "check its permissions and the free disk space"
 
@@ -52,7 +53,7 @@ def write_run(folder: Path, result: RunResult, files: Mapping[str, str | bytes] 
     return replace(result, folder=str(folder))
 
 
-def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+def write_manifest(folder: Path, manifest: Json) -> None:
     """Replace the manifest in a run folder.
 
     Raises:
@@ -80,7 +81,7 @@ def _additional(files: Mapping[str, str | bytes]) -> dict[str, Iterable[bytes]]:
     return {name: [_bytes(text)] for name, text in files.items()}
 
 
-def _clear(figures: Path, contents: Mapping[str, Any]) -> None:
+def _clear(figures: Path, contents: Json) -> None:
     """Remove figures of an earlier scoring, and their folder if it is empty."""
     for figure in figures.glob("*.svg"):
         if f"{layout.FIGURES}/{figure.name}" not in contents:
@@ -95,7 +96,7 @@ def _judgments(result: RunResult) -> dict[str, Iterable[bytes]]:
     return {name: map(encode_line, result.judgments)}
 
 
-def _metrics(result: RunResult) -> dict[str, Any]:
+def _metrics(result: RunResult) -> JsonObject:
     judges = result.decisions
     return {
         "metrics": {name: metric_values(metric) for name, metric in result.metrics.items()},

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from evalkit.core.atomic_files import write_file
 from evalkit.core.display import shorten
@@ -17,7 +16,7 @@ from evalkit.errors import StoreError
 from evalkit.protocols import DamagePruner, Store
 from evalkit.store.codec import decode, encode
 from evalkit.types import StoredCompletion
-from evalkit.values import frozen
+from evalkit.values import JsonObject, frozen
 
 BATCH = 1000
 
@@ -195,7 +194,7 @@ def _imported(path: Path) -> Iterator[StoredCompletion]:
 
 def _row(line: str, where: str) -> StoredCompletion:
     try:
-        entry: dict[str, Any] = json.loads(line)
+        entry: JsonObject = json.loads(line)
         key, model, created = entry["key"], entry["model"], float(entry["created"])
         int(key, 16)
         f"{key}{model}".encode()

@@ -20,6 +20,7 @@ from evalkit.errors import StoreError
 from evalkit.protocols import Store
 from evalkit.store.codec import Row, completions_in, is_damaged_state, row_of, state_in, stored_in
 from evalkit.types import Completion, StoredCompletion, StoreDescription
+from evalkit.values import Json
 
 if TYPE_CHECKING:
     import psycopg
@@ -51,7 +52,7 @@ CHUNK = 500
 _MIGRATION_LOCK = 0x65766B74
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0
 # Both sides notice a connection that is gone: the client to open another one, the server to end its claims.
-_CONNECTION: Mapping[str, Any] = {
+_CONNECTION: Json = {
     "fallback_application_name": "evalkit",
     "connect_timeout": 10,
     "keepalives_idle": 30,

@@ -14,7 +14,7 @@ from evalkit.config.sections import Name
 from evalkit.decision import Use
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.types import Reason, Winner
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 SCALES = {"1-3": (1, 3), "1-5": (1, 5), "1-10": (1, 10)}
 _NULL = {"type": "null"}
@@ -50,12 +50,12 @@ class ToolInput(ToolModel):
         return schema
 
 
-def _accept_null(schema: dict[str, Any]) -> None:
+def _accept_null(schema: JsonObject) -> None:
     """Make a property's schema accept null, and keep its description and default at the top level."""
     if _NULL in schema.get("anyOf", ()):
         return
     kept = [key for key in ("title", "description", "default") if key in schema]
-    annotations: dict[str, Any] = {key: schema.pop(key) for key in kept}
+    annotations: JsonObject = {key: schema.pop(key) for key in kept}
     inner = dict(schema)
     schema.clear()
     schema.update({"anyOf": [inner, _NULL], **annotations})
@@ -374,7 +374,7 @@ def tool_schemas(form: str = "json-schema") -> Any:
     raise ConfigError(f"there is no format '{form}'", where="tools --format", remedy=did_you_mean(form, FORMATS))
 
 
-def schema_of(model: Any) -> dict[str, Any]:
+def schema_of(model: Any) -> JsonObject:
     """Return the JSON schema of a model or a dataclass without `$ref`, which some clients cannot read."""
     mode: Literal["validation", "serialization"] = "validation" if model.__name__.endswith("Input") else "serialization"
     schema = TypeAdapter(model).json_schema(mode=mode)
@@ -384,7 +384,7 @@ def schema_of(model: Any) -> dict[str, Any]:
     return inlined
 
 
-def _inlined(node: Any, parts: Mapping[str, Any]) -> Any:
+def _inlined(node: Any, parts: Json) -> Any:
     if isinstance(node, list):
         return [_inlined(one, parts) for one in node]
     if not isinstance(node, Mapping):

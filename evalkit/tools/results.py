@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
@@ -22,6 +22,7 @@ from evalkit.tools.models import (
     Summary,
 )
 from evalkit.types import Case, Judgment, Verdict, Winner
+from evalkit.values import Json
 
 _OWN_ORDER = (0, 1)
 
@@ -29,7 +30,7 @@ _OWN_ORDER = (0, 1)
 class _Answer(NamedTuple):
     """A usable answer and its full text."""
 
-    content: Mapping[str, Any]
+    content: Json
     text: str
 
 
@@ -101,7 +102,7 @@ def _verdict(
     case: Case,
     judgments: Sequence[Judgment],
     weights: Mapping[str, float],
-    swap: Mapping[str, Any] = MappingProxyType({}),
+    swap: Json = MappingProxyType({}),
 ) -> Verdict:
     """Return the verdict for other weights of the criteria, with the rules of the overall result."""
     scoring = {"scoring.weights": dict(weights), "scoring.aggregate": "criteria", "scoring.bootstrap": 0}
@@ -160,8 +161,8 @@ def _score(
     )
 
 
-def _on(answer: _Answer, part: str, name: str) -> Mapping[str, Any]:
-    rows: Sequence[Mapping[str, Any]] = answer.content.get(part, ())
+def _on(answer: _Answer, part: str, name: str) -> Json:
+    rows: Sequence[Json] = answer.content.get(part, ())
     return next((row for row in rows if row["criterion"] == name), {})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +13,7 @@ from evalkit.config.run_config import config_error
 from evalkit.errors import ConfigError
 from evalkit.hydra_app import load_config, load_settings
 from evalkit.tools.models import SCALES, DirectScoreInput, PairwiseCompareInput, ScoreRubric
+from evalkit.values import Json, JsonObject
 
 _NO_RUN = "the tool judges only its arguments and records no run"
 _REFUSED = MappingProxyType(
@@ -52,7 +53,7 @@ def pairwise_settings(arguments: PairwiseCompareInput, config: RunConfig | None,
         ConfigError: If an override cannot be honored, contradicts an argument, or is invalid.
     """
 
-    def adjust(values: dict[str, Any]) -> dict[str, Any]:
+    def adjust(values: JsonObject) -> JsonObject:
         policy, allow = values["swap"]["policy"], values["tie"]["allow"]
         both = arguments.swap_positions if "swap_positions" in arguments.model_fields_set else policy == "both"
         ties = arguments.allow_tie if "allow_tie" in arguments.model_fields_set else allow
@@ -88,7 +89,7 @@ def direct_settings(arguments: DirectScoreInput, config: RunConfig | None, overr
         ConfigError: If an override cannot be honored, contradicts an argument, or is invalid.
     """
 
-    def adjust(values: dict[str, Any]) -> dict[str, Any]:
+    def adjust(values: JsonObject) -> JsonObject:
         rubric = dict(values["rubric"])
         if rubric.get("classes"):
             raise _contradiction("rubric", "has classes, but this tool gives scores", "choose a scale")
@@ -105,7 +106,7 @@ def direct_settings(arguments: DirectScoreInput, config: RunConfig | None, overr
     return _settings(config, overrides, "pointwise", adjust)
 
 
-def _rubric(arguments: ScoreRubric, configured: Mapping[str, Any]) -> dict[str, Any]:
+def _rubric(arguments: ScoreRubric, configured: Json) -> JsonObject:
     """Return the configured rubric, updated with the argument."""
     rubric = dict(configured)
     low, high = SCALES[arguments.scale]
@@ -126,7 +127,7 @@ def _settings(
     config: RunConfig | None,
     overrides: Sequence[str],
     mode: str,
-    adjust: Callable[[dict[str, Any]], dict[str, Any]],
+    adjust: Callable[[JsonObject], JsonObject],
 ) -> RunConfig:
     for word in overrides:
         _check(word, mode)
@@ -139,8 +140,8 @@ def _settings(
         raise config_error(error, ()) from None
 
 
-def _in_mode(mode: str, adjust: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[dict[str, Any]], Any]:
-    def adjusted(values: dict[str, Any]) -> dict[str, Any]:
+def _in_mode(mode: str, adjust: Callable[[JsonObject], JsonObject]) -> Callable[[JsonObject], Any]:
+    def adjusted(values: JsonObject) -> JsonObject:
         if values["mode"]["name"] != mode:
             raise ConfigError(
                 f"is '{values['mode']['name']}'", where="mode.name", remedy=f"set mode={mode} for this tool"

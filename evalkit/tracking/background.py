@@ -14,7 +14,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from evalkit.errors import TrackingError
 from evalkit.results import RunResult
 from evalkit.tracking.connection import import_all, sqlite_file
 from evalkit.tracking.mlflow_tracker import MlflowTracker
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 LARGEST = 20_000
 """The most judgments of a run that the recording process reads; larger runs are recorded in this process."""
@@ -116,7 +116,7 @@ class Worker:
                 with suppress(OSError):  # unread requests do not matter
                     pipe.close()
 
-    def _write(self, request: dict[str, Any]) -> None:
+    def _write(self, request: JsonObject) -> None:
         assert self._process.stdin is not None
         with suppress(OSError, ValueError):  # the process has ended: its reply will be missing
             self._process.stdin.write(json.dumps(request) + "\n")
@@ -234,7 +234,7 @@ def _warm_up(uri: str) -> None:
     gc.enable()
 
 
-def _handle(request: Mapping[str, Any]) -> dict[str, str]:
+def _handle(request: Json) -> dict[str, str]:
     from evalkit.runs import read_run
 
     os.environ.clear()

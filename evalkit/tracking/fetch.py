@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evalkit.config import TrackingConfig
 from evalkit.core.redaction import without_password
@@ -18,6 +18,7 @@ from evalkit.results import RunResult
 from evalkit.runs import read_run
 from evalkit.tracking.connection import mlflow_errors, open_client, sqlite_file, tracking_uri
 from evalkit.tracking.parent_runs import PARENT, ROLE
+from evalkit.values import JsonObject
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -148,7 +149,7 @@ def _dataset(uri: str, named: str) -> Source:
     with _source_errors(uri, named):
         records = _records(uri, wanted, named)
 
-    def rows() -> Iterator[tuple[str, dict[str, Any]]]:
+    def rows() -> Iterator[tuple[str, JsonObject]]:
         for number, record in enumerate(records, 1):
             row = {"id": record["dataset_record_id"], **{name: record[name] for name in _COLUMNS}}
             yield f"{named}:row {number}", row
@@ -156,7 +157,7 @@ def _dataset(uri: str, named: str) -> Source:
     return Source(named, rows)
 
 
-def _records(uri: str, wanted: str, named: str) -> list[dict[str, Any]]:
+def _records(uri: str, wanted: str, named: str) -> list[JsonObject]:
     client = open_client(uri)
     from mlflow.tracking._tracking_service.utils import _use_tracking_uri
 
@@ -171,7 +172,7 @@ def _records(uri: str, wanted: str, named: str) -> list[dict[str, Any]]:
                 remedy = f"name it by its id, {_ID}…" if several else "set tracking.uri to the store that holds it"
                 raise DatasetError(f"{what} in {without_password(uri)}", where=named, remedy=remedy)
             found = several[0]
-        records: list[dict[str, Any]] = found.to_df().to_dict("records")
+        records: list[JsonObject] = found.to_df().to_dict("records")
     if not records:
         raise DatasetError("the dataset has no records", where=named, remedy="name one that has records")
     return records

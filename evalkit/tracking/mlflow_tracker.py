@@ -23,7 +23,7 @@ from evalkit.tracking import contents
 from evalkit.tracking.connection import VIEW, one_at_a_time, open_client, recording_errors, sqlite_file
 from evalkit.tracking.parent_runs import attach, child_tags, find_runs
 from evalkit.tracking.traces import log_traces
-from evalkit.values import frozen
+from evalkit.values import Json, frozen
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -213,7 +213,7 @@ def _chunks(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
         yield chunk
 
 
-def _log_dataset(client: MlflowClient, run: str, dataset: Mapping[str, Any]) -> None:
+def _log_dataset(client: MlflowClient, run: str, dataset: Json) -> None:
     if not dataset:
         return
     from mlflow.entities import Dataset, DatasetInput, InputTag

@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evalkit.runs.layout import DATASHEET
 from evalkit.runs.records import unescaped
 from evalkit.tracking.connection import one_at_a_time
 from evalkit.tracking.contents import MAIN, MAX_PARAM, NOTE, param_name, param_text
+from evalkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -23,14 +24,12 @@ if TYPE_CHECKING:
 SWEEP, ROLE, PARENT = "evalkit.sweep", "evalkit.role", "mlflow.parentRunId"
 
 
-def child_tags(
-    client: MlflowClient, experiment: str, sweep: Mapping[str, Any], *, started: int | None
-) -> dict[str, str]:
+def child_tags(client: MlflowClient, experiment: str, sweep: Json, *, started: int | None) -> dict[str, str]:
     """Return the tags that put a job's run under its sweep's parent run, which is created if needed."""
     return {PARENT: parent_run(client, experiment, sweep, started=started), SWEEP: _identity(sweep)}
 
 
-def _identity(sweep: Mapping[str, Any]) -> str:
+def _identity(sweep: Json) -> str:
     return str(sweep["id"]).replace("'", "")
 
 
@@ -41,7 +40,7 @@ def find_runs(client: MlflowClient, experiment: str, **wanted: str) -> list[Run]
     return sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
 
 
-def parent_run(client: MlflowClient, experiment: str, sweep: Mapping[str, Any], *, started: int | None) -> str:
+def parent_run(client: MlflowClient, experiment: str, sweep: Json, *, started: int | None) -> str:
     """Return the id of the sweep's parent run, which is created if needed. It ends when its last job is recorded.
 
     Processes on one machine take turns. If two machines each create a parent, the older one is kept.
@@ -58,7 +57,7 @@ def parent_run(client: MlflowClient, experiment: str, sweep: Mapping[str, Any], 
     return parent
 
 
-def _create(client: MlflowClient, experiment: str, identity: str, sweep: Mapping[str, Any], started: int | None) -> Run:
+def _create(client: MlflowClient, experiment: str, identity: str, sweep: Json, started: int | None) -> Run:
     tags = {SWEEP: identity, ROLE: "sweep", "mlflow.source.name": "evalkit run -m", "mlflow.source.type": "LOCAL"}
     return client.create_run(experiment, start_time=started, tags=tags, run_name=str(sweep.get("name") or identity))
 
@@ -88,7 +87,7 @@ def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | Non
     return str(parent)
 
 
-def _describe(client: MlflowClient, parent: str, board: Mapping[str, Any]) -> None:
+def _describe(client: MlflowClient, parent: str, board: Json) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
     known = client.get_run(parent).data.params
@@ -101,7 +100,7 @@ def _describe(client: MlflowClient, parent: str, board: Mapping[str, Any]) -> No
     client.log_batch(parent, metrics=metrics, params=params[:100], tags=tags)
 
 
-def definition(board: Mapping[str, Any]) -> dict[str, str]:
+def definition(board: Json) -> dict[str, str]:
     """Return a sweep's definition: `sweep.name`, `sweep.jobs`, and `sweep.KEY` with the values of each swept key."""
     sweep = board.get("sweep") or {}
     swept = {f"sweep.{key}": ", ".join(values) for key, values in (sweep.get("swept") or {}).items()}
@@ -109,7 +108,7 @@ def definition(board: Mapping[str, Any]) -> dict[str, str]:
     return {param_name(key): param_text(key, str(value)) for key, value in found.items() if value}
 
 
-def tags_of(board: Mapping[str, Any]) -> dict[str, str]:
+def tags_of(board: Json) -> dict[str, str]:
     """Return the tags of a sweep: what was swept, what jobs are ranked by, and the best job."""
     sweep = board.get("sweep") or {}
     swept = " ".join(f"{key}={param_text(key, ','.join(values))}" for key, values in (sweep.get("swept") or {}).items())
@@ -124,7 +123,7 @@ def tags_of(board: Mapping[str, Any]) -> dict[str, str]:
     return {key: str(value) for key, value in found.items() if value}
 
 
-def best_metrics(board: Mapping[str, Any]) -> dict[str, float]:
+def best_metrics(board: Json) -> dict[str, float]:
     """Return the best job's metrics in the leaderboard, by their names in the job's own run."""
     best = _best(board) or {"metrics": {}}
     main = dict(islice(best["metrics"].items(), MAIN))
@@ -132,7 +131,7 @@ def best_metrics(board: Mapping[str, Any]) -> dict[str, float]:
     return {param_name(name): float(value) for name, value in ends.items() if value is not None}
 
 
-def contradictions(board: Mapping[str, Any]) -> dict[str, float]:
+def contradictions(board: Json) -> dict[str, float]:
     """Return how often scores contradict comparisons, by the names of the two jobs if there are several pairs."""
     found = (board.get("contradictions") or [])[:_CONTRADICTIONS]
     names = {row["job"]: row["name"] for row in board["rows"]}
@@ -144,14 +143,14 @@ def contradictions(board: Mapping[str, Any]) -> dict[str, float]:
     return {param_name(name): float(value) for name, value in values.items() if value is not None}
 
 
-def description(board: Mapping[str, Any]) -> str:
+def description(board: Json) -> str:
     """Return a sweep's outcome in words: which job to use, or none, for each dataset."""
     return " ".join(choice["text"] for choice in board.get("choices") or ()) or "See `leaderboard.csv`."
 
 
-def _best(board: Mapping[str, Any]) -> dict[str, Any] | None:
+def _best(board: Json) -> JsonObject | None:
     """Return the row of the job to use, otherwise the first row, if all jobs are ranked together."""
-    rows: list[dict[str, Any]] = board["rows"]
+    rows: list[JsonObject] = board["rows"]
     if not board.get("by") or len({row["dataset"] for row in rows}) > 1 or not rows[0]["metrics"]:
         return None
     chosen = next((choice["job"] for choice in board.get("choices") or ()), None)

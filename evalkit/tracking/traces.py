@@ -19,7 +19,7 @@ from evalkit.results import RunResult
 from evalkit.tracking import contents
 from evalkit.tracking.connection import mlflow_errors, open_client, tracking_uri
 from evalkit.types import Case, Judgment, Unit, Usage, Verdict
-from evalkit.values import frozen
+from evalkit.values import Json, JsonObject, frozen
 
 if TYPE_CHECKING:
     from mlflow.entities import Assessment, Span, TraceInfo
@@ -207,7 +207,7 @@ def trace_info(trace: Trace, experiment: str, *, tags: Mapping[str, str], **deta
     )
 
 
-def span(trace: Trace, number: int, name: str, attributes: Mapping[str, Any]) -> Span:
+def span(trace: Trace, number: int, name: str, attributes: Json) -> Span:
     """Return the span with a number in a trace; span 1 is the parent of the others."""
     from mlflow.entities import Span
 
@@ -354,11 +354,11 @@ def _spans(judged: TracedJudgment) -> list[Span]:
     return [span(judged.trace, 1, judged.trace.name, root), span(judged.trace, 2, judged.judge, leaf)]
 
 
-def _inputs(judged: TracedJudgment) -> dict[str, Any]:
+def _inputs(judged: TracedJudgment) -> JsonObject:
     case, shown = judged.case, judged.judgment.shown
     if case is None:
         return {"case_id": judged.judgment.case_id}
-    inputs: dict[str, Any] = {"case_id": case.id, "prompt": case.prompt}
+    inputs: JsonObject = {"case_id": case.id, "prompt": case.prompt}
     inputs |= {key: text for key in ("context", "reference") if (text := getattr(case, key)) is not None}
     for place, index in enumerate(shown):
         name = f"response {contents.letters((index,))}"
@@ -407,7 +407,7 @@ def log_assessments(config: TrackingConfig, result: RunResult, *, folder: Path) 
         for verdict in result.verdicts:
             if (trace := traces.get(verdict.case_id)) is None:
                 continue
-            shared: dict[str, Any] = {
+            shared: JsonObject = {
                 "source": AssessmentSource("LLM_JUDGE", verdict.judge or contents.judge(result)),
                 "span_id": spans[verdict.case_id],
                 "metadata": {**known, RUN: str(result.manifest.get("run_id")), "evalkit.reason": verdict.reason},

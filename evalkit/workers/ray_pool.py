@@ -7,10 +7,12 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from evalkit.values import Json, JsonObject
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 # Under `uv run`, Ray would otherwise upload the current folder and install the project anew for each worker.
@@ -73,7 +75,7 @@ class RayPool(Pool):
         ConfigError: if Ray cannot be started or reached, or an option is wrong.
     """
 
-    def __init__(self, count: int, options: Mapping[str, Any], _: Path, shared: Callable[[], None]) -> None:
+    def __init__(self, count: int, options: Json, _: Path, shared: Callable[[], None]) -> None:
         super().__init__()
         cluster = {name: value for name, value in options.items() if name in _CLUSTER}
         own = {name: value for name, value in options.items() if name not in _CLUSTER}
@@ -165,7 +167,7 @@ class RayPool(Pool):
 ENGINE = RayPool
 
 
-def connect(count: int, cluster: Mapping[str, Any], *, show: bool = False) -> None:
+def connect(count: int, cluster: Json, *, show: bool = False) -> None:
     """Connect to the cluster that is named, that of `RAY_ADDRESS`, or one on this machine, unless it is done.
 
     Args:
@@ -187,7 +189,7 @@ def connect(count: int, cluster: Mapping[str, Any], *, show: bool = False) -> No
             remedy = "start one there with `ray start --head`, or correct the address"
             raise ConfigError(f"no cluster answers at {address}", where="Ray", remedy=remedy) from None
     quiet = {"log_to_driver": show, "configure_logging": False, "logging_level": "ERROR"}
-    local: dict[str, Any] = {}
+    local: JsonObject = {}
     if not address:  # workers wait for answers, so there may be more than processors
         local = {"include_dashboard": False, "num_cpus": max(count, os.cpu_count() or 1)}
     before = signal.getsignal(signal.SIGTERM)

@@ -6,7 +6,7 @@ import json
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +20,7 @@ from evalkit.core.atomic_files import write_file
 from evalkit.engine import Progress
 from evalkit.engine.event_loop import handled_signals
 from evalkit.errors import ConfigError
+from evalkit.values import Json
 from evalkit.workers import Lost, Pool, Shard, ShardReport, ShardTask
 
 FOLDER = "workers"
@@ -81,7 +82,7 @@ class SlurmPool(Pool):
         ConfigError: if Slurm is not here, or an option is wrong.
     """
 
-    def __init__(self, count: int, options: Mapping[str, Any], folder: Path, shared: Callable[[], None]) -> None:
+    def __init__(self, count: int, options: Json, folder: Path, shared: Callable[[], None]) -> None:
         super().__init__()
         own = dict(options)
         cluster = own.pop("cluster", "slurm")

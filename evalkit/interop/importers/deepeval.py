@@ -12,6 +12,7 @@ from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, load_json, number
 from evalkit.benchmarks.layouts import Field, Part, read_log
 from evalkit.benchmarks.records import Options, ParsedFile
+from evalkit.values import Json, JsonObject
 
 _LISTS = (
     "testCases",
@@ -27,7 +28,7 @@ _WRAPPED = "testRunData"
 _EXTRAS = "tags", "comments", "expectedTools"
 """Keys of a test case that are metadata."""
 
-Case = Mapping[str, Any]
+Case = Json
 
 
 def _sniff(start: Peek) -> bool:
@@ -84,7 +85,7 @@ def _get(case: Case, name: str) -> Any:
     return case.get(name, case.get(snake))
 
 
-def _metadata(case: Case) -> dict[str, Any]:
+def _metadata(case: Case) -> JsonObject:
     extras = {name: value for name in _EXTRAS if (value := _get(case, name))}
     return {**extras, **(_either("additionalMetadata", "metadata")(case) or {})}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, rows_of, text
@@ -14,6 +13,7 @@ from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.datasets.field_mapping import RowFault, column_value, plain_row
 from evalkit.datasets.text import ABSENT
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.values import Json, JsonObject
 
 FIELDS = tuple(dict.fromkeys(name for names in CELLS.values() for name in names if name != "metadata"))
 
@@ -39,7 +39,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
             raise ConfigError("no such field", where=f"--fields {name}", remedy=did_you_mean(name, FIELDS))
     unseen, unused = dict(options.fields), dict(options.fields)
     asked: dict[str, tuple[str, str | None]] = {}
-    row: Mapping[str, Any] = {}
+    row: Json = {}
     records, unread = [], True
     for index, (place, read) in enumerate(rows_of(path)):
         try:
@@ -67,7 +67,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     return ParsedFile(records, unread=unread)
 
 
-def _cells(row: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+def _cells(row: Json, fields: Mapping[str, str]) -> JsonObject:
     """Return the cells of a row: mapped ones, and columns with the names of fields.
 
     If fields below a prefix are mapped, other columns below it are not fields.
@@ -80,7 +80,7 @@ def _cells(row: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
     return cells
 
 
-def _unit(cells: Mapping[str, Any], row: Mapping[str, Any], place: str, options: Options) -> tuple[Unit, bool]:
+def _unit(cells: Json, row: Json, place: str, options: Options) -> tuple[Unit, bool]:
     """Return what a row judges, and whether it has a column for a verdict.
 
     If rows have scores and winners, the user's mapping decides.
@@ -110,7 +110,7 @@ def _unit(cells: Mapping[str, Any], row: Mapping[str, Any], place: str, options:
     return ("response" if "response" in cells else "pair"), False
 
 
-def _question(asked: dict[str, tuple[str, str | None]], cells: Mapping[str, Any], index: int, place: str) -> str:
+def _question(asked: dict[str, tuple[str, str | None]], cells: Json, index: int, place: str) -> str:
     """Return the name of a row's question: its id, or else its prompt, or else the row number.
 
     Raises:

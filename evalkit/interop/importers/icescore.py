@@ -5,13 +5,13 @@ A row has `grade-SYSTEM`, people's grades from 0 to 4 by name, and `JUDGE-SYSTEM
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, number, require, rows_of
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
+from evalkit.values import Json
 
 _PEOPLE: Final = "grade"
 _SCALE: Final = (0.0, 4.0, 1.0)
@@ -21,7 +21,7 @@ def _sniff(start: Peek) -> bool:
     return any(name != _PEOPLE for name, *_ in _grades(start.row))
 
 
-def _grades(row: Mapping[str, Any]) -> list[tuple[str, str, Any]]:
+def _grades(row: Json) -> list[tuple[str, str, Any]]:
     """Return judge, system and grade for each cell of a system that people graded."""
     systems = {key.removeprefix(f"{_PEOPLE}-") for key, cell in row.items() if isinstance(cell, dict)}
     split = ((key.removesuffix(f"-{system}"), system, row[key]) for key in row for system in systems if "-" in key)

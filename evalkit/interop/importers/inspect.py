@@ -19,6 +19,7 @@ from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.core.resources import optional
 from evalkit.datasets.text import is_more_than_text
 from evalkit.errors import DatasetError
+from evalkit.values import Json, JsonObject
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _CONVERT = "convert it with `inspect log convert --to json --output-dir FOLDER`"
@@ -32,7 +33,7 @@ _NAMES_AT = 26
 """Where a member's header has the lengths of its name and of its extra field."""
 _MODEL_GRADED, _UNNAMED = "model_graded", "score"
 
-Sample = Mapping[str, Any]
+Sample = Json
 
 
 def _sniff(start: Peek) -> bool:
@@ -87,7 +88,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     return replace(parsed, notes=(*parsed.notes, *_notes(log, samples)))
 
 
-def _notes(log: Mapping[str, Any], samples: Sequence[Sample]) -> Iterator[str]:
+def _notes(log: Json, samples: Sequence[Sample]) -> Iterator[str]:
     """Yield a note on a log that is incomplete, and one on edits that cannot be read."""
     evaluation = log.get("eval") or {}
     status, total = log.get("status", "success"), (evaluation.get("dataset") or {}).get("samples")
@@ -101,7 +102,7 @@ def _notes(log: Mapping[str, Any], samples: Sequence[Sample]) -> Iterator[str]:
         yield f"edits of scores that are not grades, omitted: {unread} of {len(edits)}"
 
 
-def _archived(path: Path) -> dict[str, Any]:
+def _archived(path: Path) -> JsonObject:
     """Return the log in an archive, whose members are compressed by deflate or Zstandard.
 
     Raises:
@@ -150,12 +151,12 @@ def _order(sample: Sample) -> tuple[int, bool, int, str]:
     return int(sample.get("epoch") or 1), not name.isdecimal(), int(name) if name.isdecimal() else 0, name
 
 
-def _scores(sample: Sample) -> Mapping[str, Any]:
+def _scores(sample: Sample) -> Json:
     """Return a sample's scores by scorer; logs of version 1 have one without a name."""
     return sample.get("scores") or ({_UNNAMED: sample["score"]} if sample.get("score") else {})
 
 
-def _graders(name: str, evaluation: Mapping[str, Any], samples: Sequence[Sample]) -> Sequence[str]:
+def _graders(name: str, evaluation: Json, samples: Sequence[Sample]) -> Sequence[str]:
     """Return the models that grade in a scorer, in the order of a panel's votes; empty if it is not a judge."""
     named = [scorer for scorer in evaluation.get("scorers") or () if _get(scorer, "name") == name]
     declared = _models(_get(_get(named[0] if named else {}, "options"), "model"))
@@ -193,7 +194,7 @@ def _edits(score: Any) -> Iterator[tuple[str, float | None]]:
         yield str(_get(_get(edit, "provenance"), "author") or "annotator"), _grade(_get(edit, "value"))
 
 
-def _votes(score: Any, graders: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _votes(score: Any, graders: Sequence[str]) -> Iterator[tuple[str, Json]]:
     """Yield each grader of a score with what it gave; a panel's votes are those of its graders."""
     votes = _get(_get(_get(score, "metadata"), "panel"), "votes")
     if isinstance(votes, list) and len(votes) == len(graders) > 1:
@@ -207,7 +208,7 @@ def _failure(sample: Sample) -> str:
     return "" if _scores(sample) else str(_get(error, "message") or error or "")
 
 
-def _metadata(sample: Sample) -> dict[str, Any]:
+def _metadata(sample: Sample) -> JsonObject:
     metadata, choices = sample.get("metadata"), sample.get("choices")
     return {**(metadata if isinstance(metadata, Mapping) else {}), **({"choices": choices} if choices else {})}
 
@@ -228,7 +229,7 @@ def _output(sample: Sample) -> str:
     return text(content)
 
 
-def _parts(name: str, given: Mapping[str, Any], grader: str, is_judge: bool) -> Iterator[Part]:
+def _parts(name: str, given: Json, grader: str, is_judge: bool) -> Iterator[Part]:
     """Yield the values of a scorer, by key if it has several; the first has its text."""
     value, reason = given.get("value"), given.get("explanation")
     values = {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, Mapping) else {name: value}

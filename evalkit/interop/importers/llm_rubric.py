@@ -6,9 +6,7 @@ answer; with `scoring.weighted`, it is the expected one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, number, peek, require, rows_of
@@ -16,6 +14,7 @@ from evalkit.benchmarks.layouts import record_of
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.types import WeightedJudgment
+from evalkit.values import Json, JsonObject
 
 _ANSWERS = {k: f"answer{k}_prob" for k in range(1, 5)}
 _OVERALL = "Q0"
@@ -61,7 +60,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     return ParsedFile(records, scale=(1.0, 4.0, 1.0), notes=notes)
 
 
-def _score(row: Mapping[str, Any], question: str, place: str) -> dict[str, Any]:
+def _score(row: Json, question: str, place: str) -> JsonObject:
     chances = {answer: number(require(row, column, place)) for answer, column in _ANSWERS.items()}
     known = {answer: chance for answer, chance in chances.items() if chance is not None}
     total = sum(known.values())

@@ -12,10 +12,11 @@ from evalkit.benchmarks.layouts import Field, log_cells, record_of
 from evalkit.benchmarks.records import Options, ParsedFile, Record
 from evalkit.core.display import relative
 from evalkit.errors import DatasetError
+from evalkit.values import Json, JsonObject
 
 _KEYS: Final = ("doc_id", "arguments", "resps", "filtered_resps")
 
-Sample = Mapping[str, Any]
+Sample = Json
 
 
 def _sniff(start: Peek) -> bool:
@@ -38,7 +39,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     if not written:
         what = "has log-likelihoods and no answers"
         raise DatasetError(what, where=str(path), remedy="use the samples of a task that generates text")
-    metrics: dict[str, dict[str, Any]] = {}
+    metrics: dict[str, JsonObject] = {}
     for sample in written:
         metrics.setdefault(str(sample["doc_id"]), {}).update(_metrics(sample))
     model = _model(path)
@@ -56,7 +57,7 @@ def _answers(sample: Sample) -> list[Any]:
     return list(sample["resps"][0])
 
 
-def _records(sample: Sample, model: str | None, metrics: Mapping[str, Any]) -> Iterator[Record]:
+def _records(sample: Sample, model: str | None, metrics: Json) -> Iterator[Record]:
     """Yield a record for each answer: the model was asked as often as the task repeats."""
     row = sample.get("doc")
     fields: dict[str, Field] = {
@@ -71,7 +72,7 @@ def _records(sample: Sample, model: str | None, metrics: Mapping[str, Any]) -> I
         yield record_of(cells, cells["id"], "response")
 
 
-def _metrics(sample: Sample) -> dict[str, Any]:
+def _metrics(sample: Sample) -> JsonObject:
     """Return the metrics of a sample, named as in the tool's results: metric,filter."""
     names = sample.get("metrics")
     return {f"{name},{sample.get('filter')}": sample.get(name) for name in names} if isinstance(names, list) else {}

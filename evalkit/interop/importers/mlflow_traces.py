@@ -15,12 +15,13 @@ from evalkit.datasets.text import as_messages
 from evalkit.datasets.turns import SPAN, json_value
 from evalkit.errors import DatasetError
 from evalkit.interop.spans import ModelCall, conversation_of, hexadecimal, listed_messages
+from evalkit.values import Json, JsonObject
 
 _JUDGE, _PERSON, _CODE = "LLM_JUDGE", "HUMAN", "CODE"
 _CLASSES: Final = {**dict.fromkeys(("true", "yes", "pass"), "yes"), **dict.fromkeys(("false", "no", "fail"), "no")}
 """What a judge or a person says of a property: a judge may say "yes" where people say `true`."""
 
-Trace = Mapping[str, Any]
+Trace = Json
 
 
 def _sniff(start: Peek) -> bool:
@@ -69,32 +70,32 @@ def _read(path: Path, options: Options) -> ParsedFile:
     return ParsedFile(records, notes=tuple(f"{what}: {count}" for what, count in counted.items() if count))
 
 
-def _feedback(trace: Trace) -> Iterator[Mapping[str, Any]]:
+def _feedback(trace: Trace) -> Iterator[Json]:
     """Yield the assessments that are valid and not expectations."""
     for assessment in trace["info"].get("assessments") or ():
         if isinstance(assessment, Mapping) and assessment.get("valid", True) and "feedback" in assessment:
             yield assessment
 
 
-def _name(assessment: Mapping[str, Any]) -> str:
+def _name(assessment: Json) -> str:
     return str(assessment.get("assessment_name"))
 
 
-def _source(assessment: Mapping[str, Any], part: str) -> str:
+def _source(assessment: Json, part: str) -> str:
     return str((assessment.get("source") or {}).get(f"source_{part}"))
 
 
-def _value(assessment: Mapping[str, Any]) -> Any:
+def _value(assessment: Json) -> Any:
     value = (assessment.get("feedback") or {}).get("value")
     return _CLASSES.get(str(value).strip().casefold(), value)
 
 
-def _kind(feedback: Sequence[Mapping[str, Any]]) -> Unit:
+def _kind(feedback: Sequence[Json]) -> Unit:
     values = [value for one in feedback if (value := _value(one)) is not None]
     return "response" if values and all(number(value) is not None for value in values) else "class"
 
 
-def _failed(assessment: Mapping[str, Any], judged: Mapping[tuple[str, str], None]) -> bool:
+def _failed(assessment: Json, judged: Mapping[tuple[str, str], None]) -> bool:
     """Return whether code failed under the name of a judge's assessment."""
     error = (assessment.get("feedback") or {}).get("error")
     return bool(error) and any(name == _name(assessment) for name, _ in judged)
@@ -122,10 +123,10 @@ def _records(trace: Trace, judges: Mapping[tuple[str, str], str], unit: Unit, na
                 yield record_of({**cells, **said, "judge": judge, "text": one.get("rationale")}, cells["id"], unit)
 
 
-def _cells(trace: Trace) -> dict[str, Any]:
+def _cells(trace: Trace) -> JsonObject:
     """Return the cells of a trace's prompt, answer, reference and tags; calls of tools are messages."""
     spans = (trace.get("data") or {}).get("spans") or ()
-    root: Mapping[str, Any] = next((span for span in spans if not span.get("parent_span_id")), {})
+    root: Json = next((span for span in spans if not span.get("parent_span_id")), {})
     inputs = [_attribute(span, "Inputs") for span in spans]
     expected = [
         (one.get("expectation") or {}).get("value")
@@ -152,7 +153,7 @@ def _cells(trace: Trace) -> dict[str, Any]:
     return log_cells(cells, {name: name for name in cells})
 
 
-def _model_calls(span: Mapping[str, Any]) -> Iterator[ModelCall]:
+def _model_calls(span: Json) -> Iterator[ModelCall]:
     """Yield the call of a chat model that a span is, if its inputs and outputs are messages."""
     inputs, outputs = _attribute(span, "Inputs"), _attribute(span, "Outputs")
     if _attribute(span, "Type") not in ("CHAT_MODEL", "LLM") or not isinstance(inputs, Mapping):
@@ -166,7 +167,7 @@ def _model_calls(span: Mapping[str, Any]) -> Iterator[ModelCall]:
         yield ModelCall(int(span.get("start_time_unix_nano") or 0), read, written, hexadecimal(span.get("span_id")))
 
 
-def _call(span: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _call(span: Json) -> tuple[JsonObject, JsonObject]:
     """Return the call of a tool and its result as messages."""
     name, result, id_ = span.get("name"), _attribute(span, "Outputs"), hexadecimal(span.get("span_id"))
     call = {"type": "function", "function": {"name": name, "arguments": _attribute(span, "Inputs")}}
@@ -197,7 +198,7 @@ def _answer(trace: Trace) -> Record:
     return record_of({**cells, **labels, "metadata": {**cells["metadata"], **said}}, cells["id"], unit)
 
 
-def _attribute(span: Mapping[str, Any], name: str) -> Any:
+def _attribute(span: Json, name: str) -> Any:
     """Return the inputs, outputs or type of a span, which are JSON in its attributes."""
     return json_value((span.get("attributes") or {}).get(f"mlflow.span{name}"))
 

@@ -14,6 +14,7 @@ from evalkit.benchmarks.judgment_files import Peek, number, require, rows_of, te
 from evalkit.benchmarks.records import ImportedJudgments, Options
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.types import Case, Completion, Judgment, Unit, Usage
+from evalkit.values import Json
 
 SHAPES = (
     r"(?P<case>.+)",
@@ -91,7 +92,7 @@ def _placed(name: str, cases: Mapping[str, Case], patterns: list[re.Pattern[str]
     )
 
 
-def _of_row(row: Mapping[str, Any], placed: tuple[str, Unit, int], options: Options) -> Iterator[Judgment]:
+def _of_row(row: Json, placed: tuple[str, Unit, int], options: Options) -> Iterator[Judgment]:
     """Yield a judgment for each choice of a row's completion; a failed one if there is none."""
     case, shown, sample = placed
     response = row.get("response") or {}
@@ -110,7 +111,7 @@ def _of_row(row: Mapping[str, Any], placed: tuple[str, Unit, int], options: Opti
         yield replace(blank, status="unparseable", error="not read yet", error_kind="no_answer", completion=completion)
 
 
-def _texts(body: Mapping[str, Any]) -> Iterator[tuple[str, str | None, str | None]]:
+def _texts(body: Json) -> Iterator[tuple[str, str | None, str | None]]:
     """Yield text, finish reason and refusal of each choice of a chat completion or response."""
     for choice in body.get("choices") or ():
         message = choice.get("message") or {}

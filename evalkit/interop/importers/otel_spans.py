@@ -15,6 +15,7 @@ from evalkit.datasets.text import conversation_text
 from evalkit.datasets.turns import json_value
 from evalkit.errors import DatasetError
 from evalkit.interop.spans import ModelCall, conversation_of, hexadecimal, listed_messages
+from evalkit.values import Json, JsonObject
 
 _INPUT: Final = "gen_ai.input.messages"
 _OUTPUT: Final = "gen_ai.output.messages"
@@ -36,7 +37,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     if not options.answers:
         remedy = f"judge it: evalkit run dataset.path={path}"
         raise DatasetError("spans have conversations, but no judgments", where=str(path), remedy=remedy)
-    conversations: dict[str, list[Mapping[str, Any]]] = {}
+    conversations: dict[str, list[Json]] = {}
     for span in _spans(path):
         found = _attributes(span.get("attributes"))
         for event in span.get("events") or ():
@@ -51,7 +52,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     return ParsedFile(records, notes=(f"traces without messages, omitted: {without}",) if without else ())
 
 
-def _spans(path: Path) -> Iterator[Mapping[str, Any]]:
+def _spans(path: Path) -> Iterator[Json]:
     lines = [load_object(path)] if peek(path).top else (row for _, row in reader_for("jsonl", path)(path))
     for line in lines:
         for resource in line.get(_SPANS) or ():
@@ -59,7 +60,7 @@ def _spans(path: Path) -> Iterator[Mapping[str, Any]]:
                 yield from scope.get("spans") or ()
 
 
-def _attributes(listed: Any) -> dict[str, Any]:
+def _attributes(listed: Any) -> JsonObject:
     return {str(one["key"]): _value(one.get("value")) for one in listed or ()}
 
 
@@ -75,7 +76,7 @@ def _value(value: Any) -> Any:
     return int(inner) if kind == "intValue" else inner
 
 
-def _record(key: str, spans: list[Mapping[str, Any]]) -> Iterator[Record]:
+def _record(key: str, spans: list[Json]) -> Iterator[Record]:
     calls = []
     for span in spans:
         found = span["attributes"]

@@ -14,6 +14,7 @@ from evalkit.benchmarks.layouts import Field, Part, read_log
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.core.hashing import canonical_json
 from evalkit.datasets.compression import inner_suffix
+from evalkit.values import Json, JsonObject
 
 _BY_MODEL = ("rubric", "g-eval", "model-graded", "factuality", "closedqa", "relevance", "faithfulness", "recall", "llm")
 _UNNAMED = "promptfoo"
@@ -25,7 +26,7 @@ _PLAIN = str | int | float
 _FAULT = 2
 """The `failureReason` of a test that could not run; 1 is a failed assertion."""
 
-Row = Mapping[str, Any]
+Row = Json
 
 
 def _sniff(start: Peek) -> bool:
@@ -109,7 +110,7 @@ def _parts(row: Row, default: str) -> Iterator[Part]:
         )
 
 
-def _ratings(row: Row) -> dict[str, Any]:
+def _ratings(row: Row) -> JsonObject:
     """Return a person's rating of an output."""
     return {kind: part.get("score") for part in _assertions(row) if (kind := _kind(part)) == _HUMAN}
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, load_object, number, subject
 from evalkit.benchmarks.layouts import Field, Part, read_log
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.core.hashing import canonical_json
+from evalkit.values import Json
 
 _JUDGES = "LLMJudge", "GEval"
 _RESULTS = "scores", "assertions"
 
-Case = Mapping[str, Any]
+Case = Json
 
 
 def _sniff(start: Peek) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import Peek, number, require, rows_of, sibling_file, text
 from evalkit.benchmarks.layouts import record_of
 from evalkit.benchmarks.records import Options, ParsedFile
+from evalkit.values import Json, JsonObject
 
 _SCORES = {1: 1.0, 2: -1.0, 3: 0.0}
 _REVIEWER = re.compile(r"(?:-(?P<judge>[^-]+(?:-[\d.]+)?)-|_(?P<named>[^_]+)_)reviewer(?:[-_]\w+)?\Z")
@@ -63,7 +63,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     return ParsedFile(records, None if scored else OUTPUT, by_name=True, notes=tuple(notes))
 
 
-def _question(row: Mapping[str, Any]) -> str | None:
+def _question(row: Json) -> str | None:
     return next((str(row[name]) for name in _IDS if row.get(name) is not None), None)
 
 
@@ -76,7 +76,7 @@ def _of_file(place: str) -> tuple[tuple[str, str], str]:
     return (_system(first) or "1", _system("".join(second)) or "2"), judge
 
 
-def _verdict(row: Mapping[str, Any]) -> dict[str, Any]:
+def _verdict(row: Json) -> JsonObject:
     score = row.get("score")
     margin = _lead(score) if isinstance(score, list) else _SCORES.get(score) if isinstance(score, int) else None
     if row.get("text") == "error" and margin is None:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from evalkit.report.counts import RunCounts
 from evalkit.report.figures.curves import confusion, frontier, histogram, lengths, passes, reliability, slices
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.forest import main_figures
 from evalkit.report.figures.systems import corrected, costs, cycles, ranking
 from evalkit.results import RunResult
+from evalkit.values import Json
 
 __all__ = ["Figure", "run_figures"]
 
 
-def run_figures(result: RunResult, counts: RunCounts, details: Mapping[str, Any]) -> list[Figure]:
+def run_figures(result: RunResult, counts: RunCounts, details: Json) -> list[Figure]:
     """Return every figure that a run has data for, in the order of the page.
 
     Args:

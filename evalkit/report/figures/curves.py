@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import sqrt
-from typing import Any
 
 from markupsafe import Markup
 
@@ -16,6 +15,7 @@ from evalkit.report.texts import FIGURES, LABELS, Words
 from evalkit.scoring.catalog import SHORT_TITLES
 from evalkit.scoring.stats.bootstrap import share_interval
 from evalkit.types import Winner
+from evalkit.values import Json
 
 WIDTH, HEIGHT = 420.0, 330.0
 AFTER = ("temperature", "isotonic")
@@ -31,7 +31,7 @@ def _framed(keys: Sequence[tuple[str, Words]], elements: Sequence[Markup], title
     return canvas(WIDTH, HEIGHT + 18 * len(keys), *key, *elements, label=title)
 
 
-def reliability(curves: Mapping[str, Any]) -> Figure | None:
+def reliability(curves: Json) -> Figure | None:
     """Return accuracy by stated confidence, as stated and recalibrated; `None` if no confidence was stated."""
     bins = [one for one in curves.get("stated") or () if one["accuracy"] is not None]
     if not bins:
@@ -51,7 +51,7 @@ def reliability(curves: Mapping[str, Any]) -> Figure | None:
     return Figure("reliability", title, _framed(keys, elements, title), caption)
 
 
-def _bin(one: Mapping[str, Any], x: Axis, y: Axis, largest: int) -> Markup:
+def _bin(one: Json, x: Axis, y: Axis, largest: int) -> Markup:
     at = x(one["confidence"])
     label = f"{one['from']:.1f}-{one['to']:.1f}: n = {one['n']}, {one['accuracy']:.2f}"
     bar = [] if one["low"] is None else [line(at, y(one["low"]), at, y(one["high"]), "whisker")]
@@ -59,7 +59,7 @@ def _bin(one: Mapping[str, Any], x: Axis, y: Axis, largest: int) -> Markup:
     return node("g", node("title", label), *bar, dot)
 
 
-def frontier(points: Sequence[Mapping[str, Any]], threshold: float) -> Figure | None:
+def frontier(points: Sequence[Json], threshold: float) -> Figure | None:
     """Return the effect of each tie threshold, with the configured one marked; `None` for fewer than three."""
     if len(points) < 3:
         return None
@@ -77,7 +77,7 @@ def frontier(points: Sequence[Mapping[str, Any]], threshold: float) -> Figure | 
     return Figure("frontier", title, _framed([(c, LABELS[name]) for c, name in series], elements, title), caption)
 
 
-def _point(one: Mapping[str, Any], name: str, x: Axis, y: Axis, threshold: float, series: str) -> Markup:
+def _point(one: Json, name: str, x: Axis, y: Axis, threshold: float, series: str) -> Markup:
     here = abs(one["threshold"] - threshold) < 1e-9
     label = f"{one['threshold']:g}: {one['tie_rate']:.2f}, {one[name]:.2f}"
     class_ = f"{'dot' if here else 'small'} {series or 'also'}"
@@ -182,7 +182,7 @@ _NAMES = {
 }
 
 
-def confusion(table: Mapping[str, Any]) -> Figure | None:
+def confusion(table: Json) -> Figure | None:
     """Return the confusion table of labels and verdicts, or `None` if it is empty.
 
     Classes of a rubric keep their order and names. A table of more than `MOST` of them is omitted.
@@ -254,7 +254,7 @@ def _shaded(x: float, y: float, words: str, hint: str, shade: float, class_: str
     )
 
 
-def slices(rows: Sequence[Mapping[str, Any]], confidence: float) -> Figure | None:
+def slices(rows: Sequence[Json], confidence: float) -> Figure | None:
     """Return the values of each metric (columns) by slice (rows) as a heat map; `None` without slices."""
     if not rows:
         return None

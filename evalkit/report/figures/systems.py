@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import cos, hypot, pi, sin
-from typing import Any
 
 from markupsafe import Markup
 
@@ -18,14 +17,15 @@ from evalkit.report.figures.forest import Row, bounds, forest_figure
 from evalkit.report.texts import FIGURES, LABELS, Words, metric_words
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Metric
+from evalkit.values import Json
 
 MOST_SYSTEMS, MOST_CYCLES = 40, 6
 SIDE, RADIUS, NODE = 230.0, 78.0, 15.0
 
 
-def ranking(found: Mapping[str, Any]) -> Figure | None:
+def ranking(found: Json) -> Figure | None:
     """Return the systems with their ratings and intervals, or with win rates if ratings are undetermined."""
-    systems: Sequence[Mapping[str, Any]] = (found.get("systems") or ())[:MOST_SYSTEMS]
+    systems: Sequence[Json] = (found.get("systems") or ())[:MOST_SYSTEMS]
     if len(systems) < 2:
         return None
     rated = any(one["rating"]["value"] is not None for one in systems)
@@ -37,14 +37,14 @@ def ranking(found: Mapping[str, Any]) -> Figure | None:
     return forest_figure("ranking", words, rows, low, high)
 
 
-def metric_of(name: str, numbers: Mapping[str, Any]) -> Metric:
+def metric_of(name: str, numbers: Json) -> Metric:
     """Return a metric from its entry in a file of the run folder."""
     return Metric(name, numbers["value"], numbers.get("low"), numbers.get("high"), numbers.get("n") or 0)
 
 
-def cycles(found: Mapping[str, Any]) -> Figure | None:
+def cycles(found: Json) -> Figure | None:
     """Return the first cases with cyclic verdicts as graphs, or `None` if there are none."""
-    cases: Sequence[Mapping[str, Any]] = [one for one in found.get("cases") or () if one["cycles"]][:MOST_CYCLES]
+    cases: Sequence[Json] = [one for one in found.get("cases") or () if one["cycles"]][:MOST_CYCLES]
     if not cases:
         return None
     across = min(len(cases), 4)
@@ -57,7 +57,7 @@ def cycles(found: Mapping[str, Any]) -> Figure | None:
     return Figure("cycles", title, canvas(SIDE * across, SIDE * down, *elements, label=title), caption, wide=True)
 
 
-def _graph(case: Mapping[str, Any]) -> list[Markup]:
+def _graph(case: Json) -> list[Markup]:
     members: list[int] = sorted({k for cycle in case["cycles"] for k in cycle})
     middle = SIDE / 2, SIDE / 2 + 8
     angle = {k: 2 * pi * place / len(members) - pi / 2 for place, k in enumerate(members)}
