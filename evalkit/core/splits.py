@@ -45,7 +45,7 @@ def remedy_for_few(by: str, *, all_labeled: bool) -> str:
     return f"all have labels: add {more}" if all_labeled else f"label {more}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Split:
     """The side of each case: `train` and `dev` choose settings, `test` proves them.
 
