@@ -590,7 +590,12 @@ def rescore(
         files: additional files of the folder, by name.
         replace_run: whether to remove the files of another run in the folder.
         reviews: annotators' new reviews of paraphrases.
+
+    Raises:
+        ConfigError: if the settings do not fit the run, such as a cascade with too few labels.
     """
+    if config.judge.cascades:
+        check_labels(config, result.cases, Clusters.of(config, result.cases))
     scores, audit = score_run(config, result.cases, result.judgments), Audit.read(config, result, reviews)
     before, now = result.config.notes(), config.notes()
     kept = [note for note in result.manifest.get("notes") or () if note in now or note not in before]

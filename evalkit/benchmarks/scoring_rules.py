@@ -67,6 +67,10 @@ class View:
         """Which pairs have a readable verdict in every order."""
         return np.asarray((self.passes != NONE).all(axis=1))
 
+    def lost(self, read: Bools) -> Bools:
+        """Return which pairs were not read, without those whose verdict is withheld."""
+        return np.asarray(~read & ~self.outcome.withheld)
+
     @property
     def passes(self) -> Codes:
         """The winner of each order: (pairs, 2) if both orders are judged, otherwise (pairs, 1), without tie thresholds.
@@ -252,7 +256,7 @@ def labeled_rates(
     view: View, name: str, hit: Bools, read: Bools, subsets: Mapping[str, Bools] = MappingProxyType({})
 ) -> list[Statistic]:
     """Return the share of hits among labeled pairs, and in each subset of cases; those that were not read are lost."""
-    return rates(name, view.tally, hit, view.labeled & read, view.labeled & ~read, subsets, why=UNREAD)
+    return rates(name, view.tally, hit, view.labeled & read, view.labeled & view.lost(read), subsets, why=UNREAD)
 
 
 def orders_agree(
@@ -262,7 +266,7 @@ def orders_agree(
     if not view.both:
         return [nothing(name, ONE_ORDER)]
     same = (view.passes[:, 0] == view.passes[:, 1]) == agree
-    return [*rates(name, view.tally, same, view.read, ~view.read, subsets, why=UNREAD)]
+    return [*rates(name, view.tally, same, view.read, view.lost(view.read), subsets, why=UNREAD)]
 
 
 Build = Callable[[View, str, ScoreColumns], Sequence[Statistic | Metric]]

@@ -291,8 +291,9 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import WIDTH, leaderboard_table, metric_table
     from evalkit.gating import GATE
-    from evalkit.report.findings import corrections, findings_of
+    from evalkit.report.findings import TABLES, corrections, findings_of
     from evalkit.report.texts import note_text
+    from evalkit.runs import read_details
 
     words = _translator(result)
     board = _leaderboard(result)
@@ -300,7 +301,7 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     lines, folder = _lines(result, board), Path(result.folder or "")
     if any(decision.reason == "no_labels" for _, decision in decisions):
         lines += _unlabeled(result)
-    found = {"": findings_of(result)}
+    found = {"": findings_of(result, read_details(folder, TABLES))}
     parts = {row.name: row.job for row in board.rows} if board is not None else {}
     by_judge = {name: corrections(metrics_of(result.metrics, part)) for name, part in parts.items()}
     found |= {f"{name}: ": own[: len(own) - (len(own) == 2)] for name, own in by_judge.items()}

@@ -18,9 +18,10 @@ from evalkit.core.translation import in_every_language
 from evalkit.decision import decide_for_judges
 from evalkit.gating import GATE, gate_lines
 from evalkit.report.decisions import USES
-from evalkit.report.findings import findings_of
+from evalkit.report.findings import TABLES, findings_of
 from evalkit.report.sweep_findings import choice_findings, dataset_name
 from evalkit.results import RunResult
+from evalkit.runs import read_details
 from evalkit.runs.layout import DATASHEET
 from evalkit.scoring.catalog import CATALOG, JUDGE_COLUMNS, SHORT_TITLES
 from evalkit.scoring.leaderboard import CONTRADICTION, Leaderboard, Standing
@@ -102,6 +103,20 @@ def judge_table(metrics: Mapping[str, Metric], confidence: float = 0.95) -> Tabl
     return table
 
 
+def subset_table(rows: Sequence[Json]) -> Table:
+    """Return the subsets of a panel's judges that no cheaper one equals in accuracy, the chosen one and the whole."""
+    table = text_table(("judges that vote",), ("accuracy", "interval", "$ per case"))
+    best, whole = -1.0, max(len(row["judges"]) for row in rows)
+    for row in rows:
+        if row["accuracy"] > best or row["chosen"] or len(row["judges"]) == whole:
+            best = max(best, row["accuracy"])
+            names = ", ".join(row["judges"]) + (" ★" if row["chosen"] else "")
+            cost = "–" if row["cost_usd"] is None else dollars(row["cost_usd"])
+            span = "" if row["low"] is None else f"[{number(row['low'])}, {number(row['high'])}]"
+            table.add_row(names, number(row["accuracy"]), span, cost)
+    return table
+
+
 def _of(metrics: Mapping[str, Metric], judge: str, name: str) -> Metric | None:
     metric = metrics.get(f"judge/{judge}/{name}")
     return metric if metric is not None and metric.value is not None else None
@@ -114,13 +129,17 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
     rows = manifest["dataset"]["rows"]
     what = f"{manifest['mode']} · {manifest['judge']} · {manifest['dataset']['name']}"
     console.print(print_heading(what, f" ({rows} case{'s' * (rows != 1)})"))
-    for finding in findings_of(result):
+    details = read_details(Path(result.folder), TABLES) if result.folder else {}
+    for finding in findings_of(result, details):
         console.print(Text.assemble("  ", (SYMBOLS[finding.tone], STYLES[finding.tone]), f" {finding.text}"))
     console.print()
     console.print(metric_table(result.metrics, result.config.scoring.confidence))
     console.print()
     if judges := judge_table(result.metrics, result.config.scoring.confidence):
         console.print(judges)
+        console.print()
+    if rows := details.get("panel", {}).get("subsets"):
+        console.print(subset_table(rows))
         console.print()
     if is_audit(result.config) and result.folder:
         print_audit(console, json.loads((Path(result.folder) / f"{DATASHEET}.json").read_text("utf-8")))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Final
 
 from evalkit.core.display import dollars, estimate, interval, percent
 from evalkit.core.translation import Text, gettext, joined, ngettext
@@ -63,6 +64,10 @@ MISSING = {
     "failed": gettext("{n:,} failed"),
     "budget": gettext("{n:,} over the budget"),
 }
+
+
+TABLES: Final = ("panel", "ranking", "slices", "transport")
+"""The tables of a run that findings name systems, judges and slices from."""
 
 
 def findings_of(result: RunResult, details: Json | None = None) -> list[Finding]:

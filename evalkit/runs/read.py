@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -117,6 +117,16 @@ def read_facts(folder: Path) -> tuple[JsonObject, float | None]:
     """
     cost = _object(folder / layout.METRICS).get("cost_usd")
     return _object(folder / layout.MANIFEST), cost if isinstance(cost, float | int) else None
+
+
+def read_details(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    """Return the tables of these names that the run in a folder has, as JSON values.
+
+    Raises:
+        ConfigError: If a file is damaged.
+    """
+    paths = {name: folder / f"{name}.json" for name in names}
+    return {name: _json(_content(path), str(path)) for name, path in paths.items() if path.exists()}
 
 
 def _check(folder: Path) -> None:

@@ -23,6 +23,7 @@ from evalkit.scoring.metrics.biases import class_decision_statistics, item_decis
 from evalkit.scoring.metrics.cascades import cascade_statistics
 from evalkit.scoring.metrics.checklists import checklist_statistics, evidence_statistics
 from evalkit.scoring.metrics.classes import (
+    SHARE,
     class_extras,
     class_statistics,
     split_class_rate,
@@ -38,13 +39,14 @@ from evalkit.scoring.metrics.rates import (
 )
 from evalkit.scoring.metrics.refits import FittedVote, fitted_classes, fitted_pairs, widened
 from evalkit.scoring.metrics.repeats import class_sample_statistics
-from evalkit.scoring.metrics.subsets import subset_results
+from evalkit.scoring.metrics.subsets import subset_results, with_intervals
 from evalkit.scoring.metrics.transport import with_results
 from evalkit.scoring.metrics.turns import turn_statistics
 from evalkit.scoring.run_metrics import extra_results, statistics
 from evalkit.scoring.slices import slice_results
 from evalkit.scoring.stats.arrays import Bools, Floats
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
+from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.cascade import (
     WAITING,
@@ -110,6 +112,8 @@ def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judg
     details = {**scored.details, **table}
     if "transport" in details:
         details["transport"] = with_results(details["transport"], metrics)
+    if "panel" in details:
+        details["panel"] = with_intervals(details["panel"], measure(scored.subsets, config.scoring, scored.clusters))
     return Scores(scored.verdicts, metrics | sliced, scored.frontier, details, scored.notes, scored.clusters)
 
 
@@ -124,6 +128,7 @@ class ScoredRun:
     clusters: Clusters
     notes: tuple[str, ...] = ()
     fitted: FittedVote | None = None
+    subsets: Sequence[Statistic] = ()
 
 
 def score_without_intervals(
@@ -296,7 +301,7 @@ def _score_units(
     for name, one in _asked_all(resolved.each, cascade):
         fixed = mean_corrections(config, one, clusters, weights)[0]
         found += prefix_judge(name, [*statistics(config, cases, one, resolved.by_judge[name]), *_if_unlabeled(fixed)])
-    panel, fitted = resolved.panel, None
+    panel, fitted, subsets = resolved.panel, None, list[Statistic]()
     if panel is not None and panel.vote == DAWID_SKENE and config.tie.allow and cascade is None:
         fitted = fitted_pairs(panel, verdicts, judges)
     if panel is not None and cascade is None:
@@ -306,8 +311,9 @@ def _score_units(
             return np.asarray(voted.winner == verdicts.pairs.label)
 
         used = np.all([one.present for one in judges], axis=0) & verdicts.labeled
-        found += _subsets(config, cases, clusters, panel, judgments, is_right, used, verdicts.tally, details)
-    return ScoredRun(resolved.objects, found, _frontier(resolved), details, clusters, resolved.notes, fitted)
+        best, subsets = _subsets(config, cases, clusters, panel, judgments, is_right, used, verdicts.tally, details)
+        found += best
+    return ScoredRun(resolved.objects, found, _frontier(resolved), details, clusters, resolved.notes, fitted, subsets)
 
 
 def frontier_of(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]) -> tuple[FrontierPoint, ...]:
@@ -392,7 +398,7 @@ def _score_classes(
             own += [*class_sample_statistics(one, asked), split_class_rate(one)]
         own += _if_unlabeled(class_corrections(one, config.scoring.confidence, clusters, weights)[0])
         found += prefix_judge(name, own)
-    fitted = None
+    fitted, subsets = None, list[Statistic]()
     if panel is not None and cascade is None:
         judges = list(each.values())
         fitted = fitted_classes(panel, verdicts) if panel.vote == DAWID_SKENE else None
@@ -402,8 +408,12 @@ def _score_classes(
             return np.asarray(voted.verdicts == verdicts.labels)
 
         used = np.all([~one.missing for one in judges], axis=0) & verdicts.labeled
-        found += _subsets(config, cases, clusters, panel, judgments, is_right, used, verdicts.tally, details)
-    return ScoredRun(class_verdict_objects(cases, verdicts, each), found, (), details, clusters, fitted=fitted)
+        best, subsets = _subsets(
+            config, cases, clusters, panel, judgments, is_right, used, verdicts.tally, details, SHARE
+        )
+        found += best
+    objects = class_verdict_objects(cases, verdicts, each)
+    return ScoredRun(objects, found, (), details, clusters, fitted=fitted, subsets=subsets)
 
 
 def _subsets(
@@ -416,14 +426,16 @@ def _subsets(
     used: Bools,
     tally: Tally,
     details: dict[str, Any],
-) -> list[Statistic]:
-    """Return the metrics of the best subset of a panel's judges, and add its table to the details."""
+    pseudo: PseudoCounts | None = None,
+) -> tuple[list[Statistic], list[Statistic]]:
+    """Return the metrics of the best subset of a panel's judges, and the accuracies of the table that details get."""
     costs = np.array([cost_statistics(judgments.select(name))[0].observed() for name in panel.names])
     margin, weights = config.scoring.margin, given_weights(cases)
     folds = clusters.folds(cases)
-    found, table = subset_results(panel, costs, right, used, tally, folds, margin=margin, weights=weights)
+    how: dict[str, Any] = {"margin": margin, "weights": weights, "pseudo": pseudo}
+    found, each, table = subset_results(panel, costs, right, used, tally, folds, **how)
     details |= {"panel": table} if table else {}
-    return found
+    return found, each
 
 
 def _if_unlabeled(found: Sequence[Statistic]) -> Sequence[Statistic]:

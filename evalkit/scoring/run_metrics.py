@@ -181,7 +181,7 @@ def extra_results(
         _ranking(config, cases, verdicts, clusters, panel=panel),
         _corrected(config, cases, verdicts, clusters),
         _transported(config, cases, verdicts),
-        _variance(config, cases, verdicts, judgments),
+        _variance(config, cases, verdicts),
     ]
     tables = {name: table for _, named in parts for name, table in named.items()}
     return [one for metrics, _ in parts for one in metrics], tables
@@ -238,11 +238,11 @@ def _transported(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColu
     return found, {"transport": table} if table else {}
 
 
-def _variance(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns) -> Found:
+def _variance(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Found:
     parts = ["case", "order"] if verdicts.passes is not None else ["case"]
     parts += ["criterion"] if verdicts.passes is None and len(config.criteria) > 1 else []
-    parts += ["judge"] if len(judgments.by) > 1 else []
-    design = Design(observe(config, cases, verdicts, judgments))
+    parts += ["judge"] if len(verdicts.judgments.by) > 1 else []
+    design = Design(observe(config, cases, verdicts))
     unit = "units of the margin" if verdicts.passes is not None else "units of the scale"
     return variance_statistics(design, [*parts, "sample"]), {"variance": variance_details(design, unit)}
 

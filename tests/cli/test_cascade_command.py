@@ -81,7 +81,7 @@ def test_the_next_judge_is_asked_only_about_what_the_first_one_is_not_sure_of(ca
     again = call("run", *words("--overwrite"))
     assert "calls: 320 planned, 320 stored, 0 sent, 0 failed" in again.out
     assert "all" in call("reproduce", "first").out
-    strict = call("score", "first", "judge.target=0.99", "judge.last=answer", "scoring.bootstrap=20")
+    strict = call("score", "first", "judge.target=0.95", "judge.last=answer", "scoring.bootstrap=20")
     assert "small 0%" in strict.out
     voted = call("score", "first", "judge.vote=majority", "scoring.bootstrap=20")
     assert "of the cascade" not in voted.out
@@ -109,6 +109,37 @@ def test_too_few_labels_are_an_error_before_any_call(call: Call, provider: Provi
     assert "of the 120 labels choose thresholds (judge.calibration=0.5)" in line
     assert "judge.target=0.97 with judge.delta=0.1 needs 76" in line
     assert provider.requests == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "needed"), [("judge.target=0.97", 76), ("judge.delta=1e-7", 73), ("judge.calibration=0.05", 11)]
+)
+@pytest.mark.parametrize("vote", ["majority", "cascade"])
+def test_too_few_labels_for_a_finished_run_leave_it_as_it_is(
+    call: Call, provider: Provider, vote: str, setting: str, needed: int
+) -> None:
+    call("run", *words(f"judge.vote={vote}"))
+    before = {path: path.read_bytes() for path in Path("first").rglob("*") if path.is_file()}
+    line = call("score", "first", "judge.vote=cascade", setting, status=1).line()
+    assert line.startswith("judge.vote=cascade: ")
+    assert f"needs {needed}; label more cases" in line
+    assert {path: path.read_bytes() for path in Path("first").rglob("*") if path.is_file()} == before
+
+
+def test_the_terminal_shows_which_judges_are_enough(call: Call, provider: Provider) -> None:
+    done = call("run", *words("judge.vote=majority"))
+    table = json.loads(Path("first/panel.json").read_text("utf-8"))["subsets"]
+    assert [row["judges"] for row in table if row["chosen"]] == [["large"]]
+    assert "large can replace all 2 judges: at most 5 points less accurate." in re.sub(r"\s+", " ", done.out)
+    start = done.out.splitlines().index(
+        next(one for one in done.out.splitlines() if one.startswith("judges that vote"))
+    )
+    lines = [line.split() for line in done.out.splitlines()[start + 1 : start + 4]]
+    assert [(*line[:-4], line[-4], line[-1]) for line in lines] == [
+        ("small", "0.667", "$0.000022"),
+        ("large", "★", "1.000", "$0.0022"),
+        ("small,", "large", "0.667", "$0.0022"),
+    ]
 
 
 def test_nothing_is_asked_of_the_next_judge_once_a_budget_is_reached(call: Call, provider: Provider) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy import stats
 
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.errors import ConfigError
+from evalkit.report.findings import findings
 from evalkit.scoring import Scores, escalated, score_run, verdicts_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.cascade import (
@@ -29,7 +31,7 @@ from evalkit.scoring.verdicts.cascade import (
     labels_required,
     thresholds,
 )
-from evalkit.types import Case, Completion, Judgment, Response, WeightedJudgment
+from evalkit.types import Case, Completion, Judgment, Metric, Response, WeightedJudgment
 
 CLASSES = {"classes": {"pass": "", "fail": ""}}
 
@@ -281,6 +283,25 @@ def test_costs_are_compared_with_those_of_the_last_judge():
     assert score_run(made, cases, judgments).metrics["cascade/cost_ratio"].value is None
 
 
+@pytest.mark.parametrize("costs", [(0.1, 0.1), (0.01, 0.1), (0.1, 0.01), (0.0, 0.1)])
+@pytest.mark.parametrize("escalated_", [3, 1])
+@pytest.mark.parametrize("n", [120, 360])
+def test_every_cost_ratio_has_an_interval(costs, escalated_, n):
+    """Also where every case costs the same: here the small judge is sure in no case, or in two of three."""
+    made, cases, judgments = config("small", "large", target=0.8), pairs(n), list[Judgment]()
+    for i, case in enumerate(cases):
+        asked_both = i % escalated_ == 0
+        judgments += both("small", case.id, 1.0, -1.0 if asked_both else 1.0)
+        judgments += both("large", case.id, 1.0, 1.0) if asked_both else []
+    price = dict(zip(("small", "large"), costs, strict=True))
+    paid = [replace(one, completion=Completion("", cost_usd=price[one.judge])) for one in judgments]
+    ratio = score_run(made, cases, paid).metrics["cascade/cost_ratio"]
+    assert ratio.value == pytest.approx(costs[0] / costs[1] + 1 / escalated_)
+    assert ratio.low is not None
+    assert ratio.high is not None
+    assert 0 <= ratio.low < ratio.value < ratio.high
+
+
 def test_a_cascade_whose_first_judge_decides_everything_never_asks_the_next():
     made, cases = config("small", "large", target=0.8), pairs(120)
     judgments = [one for case in cases for one in both("small", case.id, 1.0, 1.0)]
@@ -378,3 +399,121 @@ def test_nobody_has_decided_before_anybody_is_asked():
     found = Cascade.of(config("small", "large").judge, {}, every, every)
     assert (found.decider == WAITING).all()
     assert isinstance(score_run(*run()), Scores)
+
+
+# Withheld pairs
+
+
+TRIPLE = (Response("a", model="m"), Response("bb", model="n"), Response("ccc", model="gpt-4"))
+GRID = {
+    "orders": {},
+    "one order": {"swap": {"policy": "none"}},
+    "votes on orders": {"swap": {"resolve": "net_vote"}},
+    "net edges": {"scoring": {"conflict_edges": "net"}},
+    "no ties": {"tie": {"allow": False}},
+    "samples": {"mode": {"name": "pairwise", "samples": 2}},
+    "three responses": {"responses": TRIPLE},
+    "three responses, net edges": {"responses": TRIPLE, "scoring": {"conflict_edges": "net"}},
+    "identical": {"responses": (Response("same"), Response("same"))},
+    "systems": {"responses": (Response("aaaa", model="gpt-4"), Response("b", model="claude"))},
+}
+OF_CALLS = ("cascade/", "missing/", "cost/", "judge/", "latency/", "weighted/")
+"""Metrics of requests and of judges: an abstention is one of their results."""
+
+
+def abstaining(n: int = 240, **settings: Any) -> tuple[RunConfig, list[Case], list[Judgment]]:
+    """A cascade whose judges are both unsure, and wrong, in every third case; the large one fails in some of them."""
+    responses = settings.pop("responses", (Response("a"), Response("bb")))
+    settings = {"small": {"logprobs": "fallback"}, "large": {"logprobs": "fallback"}, **settings}
+    made = config("small", "large", **{"target": 0.8, **settings})
+    units = list(combinations(range(len(responses)), 2))
+    labels = {"ann": {f"{i},{j}": "A" for i, j in units}}
+    cases = [Case(f"c{i}", f"q {i}", responses, label="A", labels=labels) for i in range(n)]
+    judgments, orders = list[Judgment](), 1 if made.swap.policy == "none" else 2
+    for i, case in enumerate(cases):
+        for judge in ("small", "large") if i % 3 == 0 else ("small",):
+            sure = (1.0, 1.0) if i % 3 else (None, None) if i % 12 == 3 and judge == "large" else (-0.5, 0.3)
+            judgments += [
+                replace(one, sample=k, confidence=0.9 if i % 2 else 0.8)
+                for unit in units
+                for k in range(made.mode.samples)
+                for one in both(judge, case.id, *sure, unit)[:orders]
+            ]
+    return made, cases, judgments
+
+
+def facts(metric: Metric) -> list[Any]:
+    values = [metric.value, metric.worst_low, metric.worst_high]
+    return [metric.n, metric.missing, *(None if v is None else pytest.approx(v) for v in values)]
+
+
+def of_verdicts(scores: Scores) -> dict[str, Metric]:
+    return {name: metric for name, metric in scores.metrics.items() if not name.startswith(OF_CALLS)}
+
+
+def check_removal(made: RunConfig, cases: list[Case], judgments: list[Judgment], *allowed: str) -> set[str]:
+    """Remove withheld cases whose labels chose no threshold: no metric of verdicts changes. Return their names."""
+    full = score_run(made, cases, judgments)
+    withheld = {one.case_id for one in full.verdicts if one.reason == "abstained"}
+    dev = dev_cases(made.judge, cases, Clusters.each(len(cases)))
+    gone = {case.id for case, own in zip(cases, dev, strict=True) if case.id in withheld and not own}
+    assert 10 < len(gone) < len(withheld)
+    some = score_run(made, [c for c in cases if c.id not in gone], [j for j in judgments if j.case_id not in gone])
+    before, after = of_verdicts(full), of_verdicts(some)
+    assert before.keys() == after.keys()
+    changed = {name: (one, after[name]) for name, one in before.items() if facts(one) != facts(after[name])}
+    assert not changed.keys() - {*allowed}, changed
+    return {*before}
+
+
+@pytest.mark.parametrize("settings", GRID.values(), ids=GRID)
+def test_no_metric_depends_on_withheld_pairs(settings):
+    names = check_removal(*abstaining(**settings))
+    assert {"position/consistency", "agreement/accuracy_per_order", "decision/order_agreement"} <= names
+
+
+def test_no_metric_depends_on_withheld_classes():
+    made, cases, judgments = of_classes("small", "large", target=0.8), classes(240), list[Judgment]()
+    for i, case in enumerate(cases):
+        judgments += samples("small", case.id, "pass", "pass", "pass" if i % 3 else "fail")
+        if i % 3 == 0:
+            judgments += samples("large", case.id, *((None,) * 3 if i % 12 == 3 else ("pass", "fail", None)))
+    wrong = [
+        replace(one, responses=(Response("a", class_name="pass" if i % 3 else "fail"),)) for i, one in enumerate(cases)
+    ]
+    check_removal(made, wrong, judgments, "class/abstained", "class/split")
+
+
+@pytest.mark.parametrize("settings", GRID.values(), ids=GRID)
+def test_a_cascade_that_decides_nothing_states_nothing_about_orders(settings):
+    made, cases, judgments = abstaining(**{**settings, "target": 0.999, "delta": 0.01})
+    given = {judgment.case_id for judgment in judgments if judgment.judge == "large"}
+    judgments += [replace(one, judge="large") for one in judgments if one.case_id not in given]
+    scores = score_run(made, cases, judgments)
+    assert scores.metrics["cascade/abstained"].value == 1.0
+    assert {one.orders for one in scores.verdicts if one.reason == "abstained"} == {None}
+    for name, metric in of_verdicts(scores).items():
+        if name.startswith(
+            ("position/", "decision/order", "agreement/", "conflict/", "length/", "samples/", "variance/")
+        ):
+            assert metric.value is None, name
+            assert metric.n == 0, name
+    text = " ".join(finding.text for finding in findings(scores.metrics, "pairwise"))
+    assert "Keeps its verdict" not in text
+
+
+def test_a_case_with_a_withheld_pair_is_no_tournament_and_not_missing():
+    made = config("small", "large", target=0.9)
+    cases = [
+        replace(case, responses=TRIPLE, labels={"ann": {"0,1": "A", "0,2": "A", "1,2": "B" if i % 2 else "A"}})
+        for i, case in enumerate(pairs(200))
+    ]
+    judgments = list[Judgment]()
+    for i, case in enumerate(cases):
+        for unit in ((0, 1), (0, 2), (1, 2)):
+            unsure = unit == (1, 2) and i % 2
+            for judge in ("small", "large") if unsure else ("small",):
+                judgments += both(judge, case.id, 1.0, -1.0 if unsure else 1.0, unit)
+    metrics = score_run(made, cases, judgments).metrics
+    assert (metrics["conflict/rate"].n, metrics["conflict/rate"].missing) == (100, 0)
+    assert (metrics["position/consistency"].n, metrics["position/consistency"].missing) == (500, 0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
 
 from evalkit.config import RunConfig
+from evalkit.core.annotations import INCLUSION
 from evalkit.report.findings import findings
 from evalkit.scoring import score_run
 from evalkit.scoring.metrics.subsets import ACCURACY, LEAD, TOO_FEW, TOO_MANY
@@ -20,6 +22,11 @@ MARGIN = {"A": 1.0, "TIE": 0.0, "B": -1.0}
 
 def run_of(votes, labels, mode="pairwise", costs=None, prompts=None, **settings):
     """Score a panel's votes (judges × cases) with the cost of each judge per case."""
+    config, cases, judgments = panel_of(votes, labels, mode, costs, prompts, **settings)
+    return config, cases, score_run(config, cases, judgments)
+
+
+def panel_of(votes, labels, mode="pairwise", costs=None, prompts=None, **settings):
     judges = [{"name": f"j{k}", "model": "m"} for k in range(len(votes))]
     classes = {"rubric": {"classes": {"A": "", "TIE": "", "B": ""}}} if mode == "classes" else {}
     config = RunConfig(
@@ -42,7 +49,7 @@ def run_of(votes, labels, mode="pairwise", costs=None, prompts=None, **settings)
             given["completion"] = Completion("", usage=Usage(1, 1), cost_usd=paid)
             status = "failed" if row[n] is None else "ok"
             judgments.append(Judgment(name, unit, unit, 0, f"j{k}", status, **given))
-    return config, cases, score_run(config, cases, judgments)
+    return config, cases, judgments
 
 
 def labels_of(n):
@@ -188,3 +195,28 @@ def test_subsets_of_one_or_two_judges_vote_by_majority_where_the_model_needs_thr
     found = [run_of(votes, labels, judge={"vote": how})[-1].details["panel"] for how in ("majority", "dawid_skene")]
     rows = [[(row["judges"], row["accuracy"]) for row in table["subsets"] if len(row["judges"]) < 3] for table in found]
     assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("mode", ["pairwise", "classes"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("vote", ["majority", "dawid_skene"])
+def test_the_interval_of_a_single_judge_is_that_of_its_accuracy(mode, weighted, vote):
+    g = np.random.default_rng(7)
+    labels = labels_of(120)
+    votes = [judge(g, labels, right) for right in (1.0, 0.8, 0.6)]
+    labels = [None if weighted and n % 5 == 0 else label for n, label in enumerate(labels)]
+    config, cases, judgments = panel_of(votes, labels, mode, judge={"vote": vote})
+    if weighted:
+        cases = [replace(case, metadata={INCLUSION: 0.2 + 0.6 * (n % 2)}) for n, case in enumerate(cases)]
+    scores = score_run(config, cases, judgments)
+    rows = scores.details["panel"]["subsets"]
+    assert all(row["low"] <= row["accuracy"] <= row["high"] for row in rows)
+    for row in rows:
+        if len(row["judges"]) == 1:
+            own = scores.metrics[f"judge/{row['judges'][0]}/agreement/accuracy"]
+            assert (row["accuracy"], row["low"], row["high"]) == (own.value, own.low, own.high)
+
+
+def test_without_resamples_there_are_no_intervals_of_subsets():
+    table = run_of([labels_of(30)] * 2, labels_of(30), scoring={"bootstrap": 0})[-1].details["panel"]
+    assert {(row["low"], row["high"]) for row in table["subsets"]} == {(None, None)}

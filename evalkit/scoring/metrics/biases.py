@@ -92,7 +92,7 @@ def _false_preference(verdicts: VerdictColumns, passes: PassColumns, cases: Sequ
         "position/identical_preference",
         passes.winner.ravel() != TIE,
         passes.read.ravel() & relevant,
-        _unread(passes) & relevant,
+        _unread(verdicts, passes) & relevant,
         why="no pair of identical responses was read" if identical.any() else "no case has two identical responses",
     )
 
@@ -101,9 +101,10 @@ def _pass_tally(verdicts: VerdictColumns) -> Tally:
     return verdicts.tally.of(np.repeat(verdicts.pairs.case, 2))
 
 
-def _unread(passes: PassColumns) -> Bools:
+def _unread(verdicts: VerdictColumns, passes: PassColumns) -> Bools:
     """Return which passes were to be judged and could not be read, (2 × pairs,)."""
-    return np.asarray((~passes.read & (passes.asked | passes.both)).ravel())
+    expected = (passes.asked | passes.both) & ~verdicts.withheld[:, None]
+    return np.asarray((~passes.read & expected).ravel())
 
 
 def position_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
@@ -124,14 +125,14 @@ def position_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[S
             "position/consistency",
             equal,
             complete,
-            ~complete & passes.both,
+            ~complete & ~verdicts.withheld & passes.both,
             why="no pair was read in both orders" if passes.both else "each pair was judged in one order",
         ),
         _pass_tally(verdicts).rate(
             "position/first_rate",
             (winner == np.array([A, B], dtype=np.int8)).ravel(),
             (passes.read & (winner != TIE)).ravel(),
-            _unread(passes),
+            _unread(verdicts, passes),
             note=note,
             why="no pass has a winner",
         ),
@@ -195,7 +196,7 @@ def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Stati
         why = f"{count} verdicts differ from the label, and {MIN_CONTRARY} are needed to see what else they depend on"
     at_label = slope("length/slope_at_label", design, credit[rows], tally, 1, rare=contrary, missing=missing, why=why)
     win_rate = verdicts.tally.mean(
-        "length/win_rate", credit, present, ~present, span=(0.0, 1.0), proportion=True, why=NO_VERDICT
+        "length/win_rate", credit, present, verdicts.missing, span=(0.0, 1.0), proportion=True, why=NO_VERDICT
     )
     return [raw, at_label, win_rate, controlled]
 
@@ -303,7 +304,7 @@ def self_statistics(config: RunConfig, verdicts: VerdictColumns, cases: Sequence
             "self/own_rate",
             verdicts.winner == own,
             mixed & present & (verdicts.winner != TIE),
-            mixed & ~present,
+            mixed & verdicts.missing,
             why="no such pair has a winner" if mixed.any() else nothing,
         ),
         weighted_sum("self/preference", rates, (1.0, -1.0), reach=rows, why=why),
@@ -359,7 +360,7 @@ def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
         tally.columns(complete & ~passes.differ, complete, *shares),
         _beyond_chance,
         n=int(complete.sum()),
-        missing=int((~complete).sum()) if passes.both else 0,
+        missing=int((~complete & ~verdicts.withheld).sum()) if passes.both else 0,
         why="all verdicts are ties" if complete.any() else "no pair was read in both orders",
     )
 

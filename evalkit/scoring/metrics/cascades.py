@@ -60,6 +60,9 @@ def _cost_ratio(config: RunConfig, judgments: JudgmentColumns) -> Statistic:
     every, known = case_totals(judgments, "cost")
     last, asked = case_totals(judgments.select(config.judge.members[-1].label), "cost")
     columns = np.stack([np.where(known, every, 0.0), known, np.where(asked, last, 0.0), asked], axis=1)
+    # There is no largest cost. Where all are equal, a case is assumed to cost at most as much as all together.
+    most, most_last = columns[:, 0].sum(), columns[:, 2].sum()
+    reach = np.array([[0, 1, 0, 0], [most, 1, 0, 0], [most_last, 1, most_last, 1]], dtype=np.float64)
 
     def value(totals: Floats) -> Floats:
         return divide(divide(totals[:, 0], totals[:, 1]), divide(totals[:, 2], totals[:, 3]))
@@ -71,5 +74,6 @@ def _cost_ratio(config: RunConfig, judgments: JudgmentColumns) -> Statistic:
         n=int(known.sum()),
         missing=int((~known).sum()),
         covered=np.asarray(known),
-        why="the last judge was not asked, or its answers have no price",
+        reach=reach,
+        why="the last judge was not asked, or its answers are free or have no price",
     )

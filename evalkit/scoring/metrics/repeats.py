@@ -287,20 +287,18 @@ UNCROSSED = "no unit was judged under more than one {}"
 ONCE = "no request was repeated (mode.samples): repeat noise cannot be separated from differences of {}"
 
 
-def observe(
-    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns
-) -> Observations:
-    """Return the values of all judgments, of each judge of a panel: scores by criterion, or margins of pairs.
+def observe(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Observations:
+    """Return the values of the judgments behind verdicts, of each judge: scores by criterion, or margins of pairs.
 
     Args:
         config: the run's config.
         cases: the cases.
         verdicts: the verdicts.
-        judgments: all judgments.
     """
+    judgments = verdicts.judgments
     judges = judgments.by
     size, sizes = 1 if verdicts.passes is None else 2, verdicts.pairs.sizes
-    each = [verdicts.judgments]
+    each = [judgments]
     if len(judges) > 1:
         each = [of_one_judge(cases, judgments.select(name, third=False), sizes, size) for name in judges]
     criteria = verdicts.passes is None and len(cases) * len(config.weights()) * len(each) <= MAX_OBSERVATIONS

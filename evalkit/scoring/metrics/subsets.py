@@ -7,7 +7,7 @@ the other folds (cross-fitting; Stone 1974, J. R. Stat. Soc. B 36, 111-147), and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Final
@@ -16,8 +16,11 @@ import numpy as np
 
 from evalkit.scoring.metrics.panels import NO_LABEL
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
+from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel
+from evalkit.types import Metric
+from evalkit.values import Json
 
 MOST: Final = 8
 """Subsets of more judges than this are not compared."""
@@ -66,8 +69,11 @@ def subset_results(
     *,
     margin: float,
     weights: Floats | None,
-) -> tuple[list[Statistic], dict[str, Any]]:
-    """Return the cross-fitted accuracy of the best subset for the money, its lead over the panel, and the table.
+    pseudo: PseudoCounts | None = None,
+) -> tuple[list[Statistic], list[Statistic], dict[str, Any]]:
+    """Return the cross-fitted accuracy and lead of the best subset for the money, the accuracy of each, and the table.
+
+    The accuracy of a subset is named by its row in the table.
 
     Args:
         panel: the panel.
@@ -78,12 +84,14 @@ def subset_results(
         folds: (cases,) the fold of each case.
         margin: how much less accurate than the best one a cheaper subset may be.
         weights: (cases,) the weights of labeled cases; `None` without weights.
+        pseudo: what the intervals of accuracies add to resampled totals.
     """
     judges, fold = len(panel.names), folds[tally.case]
     costs = costs if np.isfinite(costs).all() else np.full(judges, np.nan)
     enough = judges <= MOST and used.sum() >= FEW and len(np.unique(fold[used])) > 1
     why = TOO_MANY if judges > MOST else TOO_FEW if used.any() else NO_LABEL
-    chosen, whole, table = np.zeros(len(used)), np.zeros(len(used)), dict[str, Any]()
+    chosen, whole = np.zeros(len(used)), np.zeros(len(used))
+    accuracies, table = list[Statistic](), dict[str, Any]()
     if enough and judges > 1:
         every = [one for size in range(1, judges + 1) for one in combinations(range(judges), size)]
         every.sort(key=lambda one: (np.nan_to_num(costs[list(one)].sum()), len(one)))
@@ -95,12 +103,25 @@ def subset_results(
             chosen[held] = right[subsets.best(used & ~held), held]
         whole = right[every.index(tuple(range(judges)))].astype(np.float64)
         table = _table(panel, subsets, used)
+        for place, hit in enumerate(right):
+            columns = [one if weights is None else one * weights for one in tally.columns(hit & used, used)]
+            kind: dict[str, Any] = {"proportion": True, "weights": weights, "pseudo": pseudo}
+            accuracies.append(Statistic(str(place), columns, mean_of, n=int(used.sum()), **kind))
     among = used & bool(table)
     statistics = [
         tally.rate(ACCURACY, chosen > 0, among, why=why),
         tally.mean(LEAD, chosen - whole, among, ends=(-1.0, 1.0), why=why),
     ]
-    return statistics, table
+    return statistics, accuracies, table
+
+
+def with_intervals(table: Json, accuracies: Mapping[str, Metric]) -> dict[str, Any]:
+    """Return the table with the interval of each accuracy, by the row of the subset."""
+    rows = [
+        {**row, "low": accuracies[str(place)].low, "high": accuracies[str(place)].high}
+        for place, row in enumerate(table["subsets"])
+    ]
+    return {**table, "subsets": rows}
 
 
 def _some(panel: Panel, judges: Sequence[int]) -> Panel:

@@ -32,12 +32,14 @@ class Edges:
         pairs: the pairs.
         winner: (pairs,) the winners.
         margin: (pairs,) the margins.
+        withheld: (pairs,) which pairs have no verdict by decision.
         both_ways: whether a tie is an edge in both directions.
     """
 
     pairs: PairColumns
     winner: Codes
     margin: Floats
+    withheld: Bools
     both_ways: bool = False
 
 
@@ -45,7 +47,7 @@ def edges_of(rule: Rule, verdicts: VerdictColumns, passes: PassColumns | None = 
     """Return the edges under `rule`; for verdicts implied by scores, every rule but `ties` is `verdict`."""
     both_ways = rule == "ties"
     if passes is None or rule in ("verdict", "ties"):
-        return Edges(verdicts.pairs, verdicts.winner, verdicts.margin, both_ways)
+        return Edges(verdicts.pairs, verdicts.winner, verdicts.margin, verdicts.withheld, both_ways)
     first, second = passes.winner.T
     if not passes.both:
         winner = np.where(passes.read[:, 0], first, second)
@@ -54,7 +56,7 @@ def edges_of(rule: Rule, verdicts: VerdictColumns, passes: PassColumns | None = 
     else:
         found = np.sign(first + second) if rule == "net" else np.where(first == second, first, TIE)
         winner = np.where(passes.complete, found, NONE)
-    return Edges(verdicts.pairs, winner.astype(np.int8), verdicts.margin)
+    return Edges(verdicts.pairs, winner.astype(np.int8), verdicts.margin, verdicts.withheld)
 
 
 def groups(pairs: PairColumns, winners: Codes) -> Iterator[tuple[Ints, Codes]]:
@@ -167,7 +169,7 @@ class Tournaments:
         triads: (cases,) the number of cyclic triples.
         weak: (cases,) whether its ties are intransitive.
         ties: (cases,) the number of ties.
-        incomplete: (cases,) whether it has at least three responses and lacks an outcome.
+        incomplete: (cases,) whether it has at least three responses and lacks an outcome, and none is withheld.
         both_ways: whether a tie is an edge in both directions.
     """
 
@@ -188,7 +190,8 @@ class Tournaments:
         nodes, triads, ties = (np.zeros(len(sizes), dtype=np.int64) for _ in range(3))
         for case, winners in groups(edges.pairs, edges.winner):
             decided = (winners != NONE).all(axis=1)
-            complete[case], incomplete[case] = decided, ~decided
+            pairs = edges.pairs.start[case][:, None] + np.arange(winners.shape[1])
+            complete[case], incomplete[case] = decided, ~decided & ~edges.withheld[pairs].any(axis=1)
             used, (wins, tied) = case[decided], matrices(winners[decided])
             beats = wins | tied if edges.both_ways else wins
             nodes[used], triads[used] = in_cycle(beats).sum(axis=1), cyclic_triads(beats)
@@ -352,7 +355,7 @@ def cycle_results(
     margins = by_criterion(judgments, pairs.find(judgments.case, judgments.i, judgments.j), len(pairs), how)
     criteria = {}  # a single criterion is the verdict itself
     for name, margin in zip(judgments.names, margins, strict=False) if len(judgments.names) > 1 else ():
-        criteria[name] = Tournaments.of(Edges(pairs, sign(margin), margin))
+        criteria[name] = Tournaments.of(Edges(pairs, sign(margin), margin, verdicts.withheld))
     listed = {name: [cases[k].id for k in np.flatnonzero(of.nodes > 0).tolist()] for name, of in criteria.items()}
     found += [of.rate(f"conflict/rate/{name}", of.nodes > 0, why=NO_CRITERION_CASE) for name, of in criteria.items()]
     if criteria:

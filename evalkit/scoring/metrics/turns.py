@@ -179,7 +179,7 @@ def turn_statistics(
         return [*_by_position(parts, _of_scores(scale, scored)), *_failures(parts, _score_passes(scale, scored))]
     labeled, present = verdicts.labeled, verdicts.present
     right = verdicts.winner == verdicts.pairs.label
-    return _by_position(parts, Agreement(right, labeled & present, labeled & ~present, verdicts.tally))
+    return _by_position(parts, Agreement(right, labeled & present, labeled & verdicts.missing, verdicts.tally))
 
 
 def _of_classes(columns: ClassColumns) -> Agreement:

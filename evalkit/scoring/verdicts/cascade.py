@@ -327,12 +327,13 @@ def decided_pairs(
     reason = np.where(decider == ABSTAINED, ABSTENTION, pick("reason", MISSING)).astype(np.int8)
     judges = [one.judge for one in each]
     by = np.array([judges.index(judge) if judge in judges else -1 for judge in judgments.judges])
-    own = by[judgments.judge] == chosen[pairs.find(judgments.case, judgments.i, judgments.j)]
+    pair = pairs.find(judgments.case, judgments.i, judgments.j)
+    own = (by[judgments.judge] == chosen[pair]) & (decider[pair] != ABSTAINED)
     return VerdictColumns(
         pairs,
         reason=reason,
         judgments=judgments.where(own),
-        passes=_decided_passes(chosen, [one.passes for one in each if one.passes is not None]),
+        passes=_decided_passes(chosen, kept, [one.passes for one in each if one.passes is not None]),
         panel=name,
         **columns,
     )
@@ -343,15 +344,20 @@ def _pair_of(verdicts: VerdictColumns) -> Ints:
     return verdicts.pairs.find(rows.case, rows.i, rows.j)
 
 
-def _decided_passes(chosen: Ints, each: Sequence[PassColumns]) -> PassColumns:
+def _decided_passes(chosen: Ints, kept: Bools, each: Sequence[PassColumns]) -> PassColumns:
+    """Return the passes behind the verdicts; pairs that are not `kept` have none."""
     rows = np.arange(len(chosen))
 
-    def pick(name: str) -> Any:
-        return np.stack([getattr(one, name) for one in each])[chosen, rows]
+    def pick(name: str, otherwise: float = np.nan) -> Any:
+        columns = np.stack([getattr(one, name) for one in each])[chosen, rows]
+        used = kept.reshape(-1, *[1] * (columns.ndim - 1))
+        return np.where(used, columns, otherwise).astype(columns.dtype)
 
-    thirds = {name: pick(name) for name in ("third", "third_margin", "third_confidence") if _all_have(each, name)}
-    main = {name: pick(name) for name in ("winner", "margin", "confidence", "asked")}
-    return PassColumns(**main, **thirds, both=any(one.both for one in each))
+    names = {"third": NONE, "third_margin": np.nan, "third_confidence": np.nan}
+    thirds = {name: pick(name, empty) for name, empty in names.items() if _all_have(each, name)}
+    asked = np.stack([one.asked for one in each])[chosen, rows]
+    main = {"winner": pick("winner", NONE), "margin": pick("margin"), "confidence": pick("confidence")}
+    return PassColumns(**main, **thirds, asked=asked, both=any(one.both for one in each))
 
 
 def _all_have(each: Sequence[PassColumns], name: str) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from evalkit.core.spool import LazySequence
 from evalkit.scoring.columns import ABSTENTION, JUDGED, MISSING, NAMES, NONE, REASONS, SPLIT, VerdictColumns
 from evalkit.scoring.judgments import ABSTAINED, ClassColumns, JudgmentColumns
-from evalkit.scoring.stats.arrays import Codes, Floats, Ints, round_metric
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, round_metric
 from evalkit.scoring.verdicts.pairs import by_criterion
 from evalkit.types import Case, ItemVerdict, Orders, Verdict
 
@@ -129,7 +129,7 @@ def verdict_objects(
         third = np.full(len(pairs), NONE) if passes.third is None else passes.third
         fields |= {
             "criteria": _criteria(verdicts.judgments, place, len(pairs), "mean" if each else how),
-            "orders": _orders(passes.winner, third),
+            "orders": _orders(passes.winner, third, verdicts.withheld),
             "incomplete": lambda units: alone[units].tolist(),
         }
     tables = [_Table(pairs.case, (pairs.i, pairs.j), fields)]
@@ -215,13 +215,13 @@ def _criteria(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> R
     ]
 
 
-def _orders(passes: Codes, third: Codes) -> Read:
-    def read(units: Ints) -> list[Orders]:
-        found = []
-        for codes, last in zip(passes[units].tolist(), third[units].tolist(), strict=True):
+def _orders(passes: Codes, third: Codes, withheld: Bools) -> Read:
+    def read(units: Ints) -> list[Orders | None]:
+        found = list[Orders | None]()
+        for codes, last, none in zip(*(column[units].tolist() for column in (passes, third, withheld)), strict=True):
             first, second = map(NAMES.get, codes)
             consistent = None if first is None or second is None else first == second
-            found.append(Orders(first, second, consistent, NAMES.get(last)))
+            found.append(None if none else Orders(first, second, consistent, NAMES.get(last)))
         return found
 
     return read
