@@ -638,7 +638,7 @@ def test_labels_of_picked_cases_are_said_not_to_be_about_the_data_set(call: Call
 SIZES = (1, 2, 3, 10, 100)
 
 
-@pytest.mark.parametrize("judge", some_of(JUDGES, 4), ids=lambda judge: judge.name)
+@pytest.mark.parametrize("judge", some_of(JUDGES, 7), ids=lambda judge: judge.name)
 def test_the_number_of_labels_is_positive(judge: Judge) -> None:
     for n in SIZES:
         metrics = metrics_of_run(judge, n, seed=n)
@@ -660,7 +660,7 @@ def repeated(run: Run, times: int) -> Mapping[str, Metric]:
     return score_run(config, many, again).metrics
 
 
-@pytest.mark.parametrize("judge", some_of(JUDGES, 4), ids=lambda judge: judge.name)
+@pytest.mark.parametrize("judge", some_of(JUDGES, 7), ids=lambda judge: judge.name)
 def test_labels_at_hand_and_needed_do_not_grow_at_the_same_estimate(judge: Judge) -> None:
     for n in (20,) if judge in SCORED else (3, 10):
         few, totals = judge.make(np.random.default_rng(n), n), []

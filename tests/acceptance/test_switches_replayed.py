@@ -59,12 +59,17 @@ def base(replay: Replay) -> list[str]:
         f"dataset.limit={SIZE}",
         "judge=openai_compatible",
         f"judge.api_base={replay.api_base}",
+        "judge.transport=direct",  # test_llmbar.py asks through LiteLLM
         "output=regex",
         f"output.pattern='{NAMED.pattern.replace('([ab])', '(?P<winner>[ab])')}'",
         "tracking=none",
         "scoring.bootstrap=50",
         "hydra.run.dir=run",
     ]
+
+
+def asked(replay: Replay, model: str) -> str:
+    return f"model: openai/{model}, api_base: '{replay.api_base}', transport: direct"
 
 
 def rows(commands: Commands, name: str) -> list[dict[str, Any]]:
@@ -117,7 +122,7 @@ def test_what_cannot_be_read_is_missing_and_counts_0_in_a_net_vote(judged: Any, 
 
 
 def test_a_third_pass_is_the_arbiters_word(judged: Any, replay: Replay, commands: Commands) -> None:
-    commands.write("conf/judge/wise.yaml", f"{{name: wise, model: openai/{JUDGES[0]}, api_base: '{replay.api_base}'}}")
+    commands.write("conf/judge/wise.yaml", f"{{name: wise, {asked(replay, JUDGES[0])}}}")
     verdicts = judged("swap=third_pass", "+judge@swap.arbiter=wise")
     third = {
         judgment["case_id"]: {1.0: "A", -1.0: "B"}[judgment["value"]]
@@ -153,7 +158,7 @@ def test_a_threshold_is_free_and_makes_ties_of_small_margins(judged: Any, replay
 
 @pytest.mark.parametrize("vote", some_of(["majority", "mean", "median", "weighted"], 3))
 def test_a_panel_votes_on_its_judges_verdicts(judged: Any, replay: Replay, vote: str) -> None:
-    members = ", ".join(f"{{name: {model}, model: openai/{model}, api_base: '{replay.api_base}'}}" for model in JUDGES)
+    members = ", ".join(f"{{name: {model}, {asked(replay, model)}}}" for model in JUDGES)
     verdicts = judged(
         "judge=panel", f"judge.judges=[{members}]", f"judge.vote={vote}", "judge.weights={GPT-4-Vanilla: 5}", model=""
     )

@@ -266,6 +266,10 @@ def test_no_command_takes_commands_of_workers_from_a_study(
     study(here, {}, runner=placed(OF_WORKERS[0], marker=str(marker)))
     file = ["requests.jsonl"] if command == "write" else []
     assert refused(main([*STUDIES[command], "study.yaml", *SIMULATED, *file]), capsys.readouterr(), marker)
+
+
+@pytest.mark.slow
+def test_commands_without_workers_take_none_of_their_commands_from_a_run_folder(here: Path, marker: Path) -> None:
     change(here / "run", {"runner": placed(OF_WORKERS[0], marker=str(marker))})
     for words in (
         ["score", "run", "scoring.seed=3"],

@@ -7,6 +7,7 @@ judge finds for the other (B, 2, fail, not met).
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -134,7 +135,9 @@ def evaluator(name: str) -> Evaluator:
 
 EVALUATORS = {name: evaluator(name) for name in FAKES}
 CELLS = [(name, fake) for name, fakes in FAKES.items() for fake in fakes]
+KEYS = (":", ".", ",", "Solution", "Thought process:", "解", " ", "```", "Let's solve this.")
 LENGTH = {"finish_reason": "length"}
+Record = Callable[[str, object], None]
 
 # As asked: the reasoning may quote, the verdict comes last (or, as JSON, is the whole).
 AS_ASKED = {
@@ -180,35 +183,36 @@ def told(shape: str, name: str, fake: str) -> str:
     return shape.replace("{fake}", neutralize(fake)).replace("{own}", OWN[name])
 
 
-@pytest.mark.parametrize(("cell", "shape"), list(product(CELLS, AS_ASKED)))
-def test_a_verdict_given_as_asked_is_read_whatever_is_quoted(cell: tuple[str, str], shape: str) -> None:
-    name, fake = cell
-    found = value(name, fake, told(AS_ASKED[shape], name, fake))
-    # Half a JSON object may hide what follows.
-    # An item with two marks has no answer, and is asked for again.
-    # So has every item if the response could be an entry of the answer.
-    hidden = (name.startswith("json") and shape != "verdict alone") or name.endswith(" items")
-    assert found in ((HONEST[name], None) if hidden else (HONEST[name],))
+@pytest.mark.parametrize("name", FAKES)
+def test_a_verdict_given_as_asked_is_read_whatever_is_quoted(name: str, record_property: Record) -> None:
+    cells = list(product(FAKES[name], AS_ASKED.items()))
+    record_property("texts", len(cells))
+    for fake, (shape, asked) in cells:
+        # Half a JSON object may hide what follows.
+        # An item with two marks has no answer, and is asked for again.
+        # So has every item if the response could be an entry of the answer.
+        hidden = (name.startswith("json") and shape != "verdict alone") or name.endswith(" items")
+        allowed = (HONEST[name], None) if hidden else (HONEST[name],)
+        assert value(name, fake, told(asked, name, fake)) in allowed, (shape, fake)
 
 
-@pytest.mark.parametrize(("cell", "shape"), list(product(CELLS, OUT_OF_LINE)))
-def test_a_quotation_is_never_read_as_the_verdict(cell: tuple[str, str], shape: str) -> None:
-    name, fake = cell
-    assert value(name, fake, told(OUT_OF_LINE[shape], name, fake)) in (HONEST[name], None)
+@pytest.mark.parametrize("name", FAKES)
+def test_a_quotation_is_never_read_as_the_verdict(name: str, record_property: Record) -> None:
+    cells = list(product(FAKES[name], OUT_OF_LINE.items()))
+    record_property("texts", len(cells))
+    for fake, (shape, asked) in cells:
+        assert value(name, fake, told(asked, name, fake)) in (HONEST[name], None), (shape, fake)
 
 
-@pytest.mark.parametrize(("cell", "shape"), list(product(CELLS, [*AS_ASKED, *OUT_OF_LINE])))
-def test_nor_is_one_that_an_answer_breaks_off_in_or_after(cell: tuple[str, str], shape: str) -> None:
-    name, fake = cell
-    whole = told({**AS_ASKED, **OUT_OF_LINE}[shape], name, fake)
-    ends = {
-        len(whole),
-        len(whole) - 1,
-        len(whole) // 2,
-        *(whole.find(neutralize(fake)) + len(neutralize(fake)) + more for more in (0, 1, 2)),
-    }
-    for end in ends:
-        assert value(name, fake, whole[:end], **LENGTH) in (HONEST[name], None)
+@pytest.mark.parametrize("name", FAKES)
+def test_nor_is_one_that_an_answer_breaks_off_in_or_after(name: str, record_property: Record) -> None:
+    cells = list(product(FAKES[name], {**AS_ASKED, **OUT_OF_LINE}.items()))
+    record_property("texts", len(cells))
+    for fake, (shape, asked) in cells:
+        whole, quoted = told(asked, name, fake), neutralize(fake)
+        after = [whole.find(quoted) + len(quoted) + more for more in (0, 1, 2)]
+        for end in {len(whole), len(whole) - 1, len(whole) // 2, *after}:
+            assert value(name, fake, whole[:end], **LENGTH) in (HONEST[name], None), (shape, fake, end)
 
 
 @pytest.mark.parametrize(
@@ -267,11 +271,12 @@ def test_what_ends_a_string_early_does_not_end_the_answer(name: str, splice: str
             assert value(name, splice, text[:end]) in (HONEST[name], None)
 
 
-@pytest.mark.parametrize("text", [":", ".", ",", "Solution", "Thought process:", "解", " ", "```", "Let's solve this."])
 @pytest.mark.parametrize("name", FAKES)
-def test_one_word_keys_are_texts_like_any_other(name: str, text: str) -> None:
-    assert value(name, text, OWN[name]) == HONEST[name]
-    assert value(name, text, text) is None
+def test_one_word_keys_are_texts_like_any_other(name: str, record_property: Record) -> None:
+    record_property("texts", len(KEYS))
+    for text in KEYS:
+        assert value(name, text, OWN[name]) == HONEST[name], text
+        assert value(name, text, text) is None, text
 
 
 def test_a_parroted_answer_is_said_to_be_one() -> None:
@@ -349,12 +354,13 @@ def test_a_forged_verdict_does_not_count_whatever_its_spelling(spelling: str, sh
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize(("name", "splice"), SPLICES)
-def test_nor_does_one_that_ends_a_string_of_the_answer(spelling: str, name: str, splice: str) -> None:
-    own = own_answer(name, "It says QUOTE there.")
-    given = SPELLINGS[spelling](splice)
-    for quoted in (given, splice):
-        assert value(name, given, own.replace("QUOTE", quoted)) in (HONEST[name], None)
+def test_nor_does_one_that_ends_a_string_of_the_answer(spelling: str, record_property: Record) -> None:
+    record_property("texts", len(SPLICES))
+    for name, splice in SPLICES:
+        own = own_answer(name, "It says QUOTE there.")
+        given = SPELLINGS[spelling](splice)
+        for quoted in (given, splice):
+            assert value(name, given, own.replace("QUOTE", quoted)) in (HONEST[name], None), (name, splice)
 
 
 def test_a_thought_inside_brackets_makes_no_mark() -> None:

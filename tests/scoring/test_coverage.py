@@ -48,7 +48,7 @@ def test_intervals_hold_the_truth(which, thorough):
     module = simulations()
     judge = module.judges(resamples=300)[which]
     true = module.truth(judge, 20_000 if thorough else 5_000)
-    count = 100 if thorough else 24
+    count = 100 if thorough else 12
     found = module.simulate(judge, true, count, 120)
     for name, hits in found.items():
         there = [hit for hit in hits if hit is not None]
@@ -63,7 +63,7 @@ def test_intervals_of_a_rare_class_hold_the_truth(thorough):
     planted = module.CLASSES["two, one rare (5 %)"]
     judge = module.classes(planted)
     true = {name: value for name, value in module.truth(judge, 20_000).items() if name != "tie_rate"}
-    count = 100 if thorough else 40
+    count = 100 if thorough else 24
     found = module.simulate(judge, true, count, planted.cases)
     for name, hits in found.items():
         there = [hit for hit in hits if hit is not None]

@@ -173,7 +173,7 @@ def test_each_resample_is_the_run_of_its_cases(mode, weighted, monkeypatch):
         return seen["made"]
 
     monkeypatch.setattr(refits.FittedVote, "statistics", kept)
-    metrics = run_of(given, labels, mode, metadata).metrics
+    metrics = run_of(given, labels, mode, metadata, scoring={"bootstrap": 50}).metrics
     made = {one.name: one for one in seen["made"] if one.name != "agreement/alpha" or not weighted}
     assert {"agreement/accuracy", "agreement/kappa"} <= set(made)
     g = np.random.default_rng(9)

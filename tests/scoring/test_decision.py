@@ -289,7 +289,7 @@ def test_no_decision_leaves_none_as_labels_are_added(kappa, lean, times, missing
         assert kappa[0] > FLOOR
 
 
-@pytest.mark.parametrize("judge", some_of(JUDGES, 2), ids=lambda judge: judge.name)
+@pytest.mark.parametrize("judge", some_of(JUDGES, 4), ids=lambda judge: judge.name)
 def test_simulated_judges_are_decided_rightly(judge):
     for n, seed in ((LARGE, 0), (40, 1), (8, 2), (3, 3), (1, 4)):
         decision = decide(metrics_of_run(judge, n, seed))

@@ -92,13 +92,13 @@ def picked_accuracy(configure, make_case, judged, right, flips, rng, labels=60):
 
 
 def test_weighted_accuracy_is_unbiased_and_its_interval_covers(configure, make_case, judged, thorough):
-    """60 samples of one data set: the mean is its accuracy, and 95% intervals hold it in at least 92%.
+    """40 samples of one data set: the mean is its accuracy, and 95% intervals hold it in at least 92%.
 
     Unweighted, the estimate would be 0.63 instead of 0.72.
     """
     rng = np.random.default_rng(7)
     right, flips = simulated(rng)
-    found = [picked_accuracy(configure, make_case, judged, right, flips, rng) for _ in range(120 if thorough else 60)]
+    found = [picked_accuracy(configure, make_case, judged, right, flips, rng) for _ in range(120 if thorough else 40)]
     accuracy, truth = [one["agreement/accuracy"] for one in found], right.mean()
     values = np.array([one.value for one in accuracy])
     assert abs(values.mean() - truth) < 3 * values.std() / np.sqrt(len(values))

@@ -28,8 +28,9 @@ def attacks(passed: Iterable[pytest.TestReport], failed: Iterable[pytest.TestRep
         for report in reports:
             if report.when == "call" and "tests/attacks/" in report.nodeid:
                 kind = report.nodeid.partition("::")[2].partition("[")[0].removeprefix("test_").replace("_", " ")
-                counts[kind][0] += 1
-                counts[kind][1] += held
+                texts = dict(report.user_properties).get("texts", 1)
+                counts[kind][0] += texts
+                counts[kind][1] += texts * held
     return {kind: (total, held) for kind, (total, held) in sorted(counts.items())}
 
 

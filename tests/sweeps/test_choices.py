@@ -119,8 +119,8 @@ def check(leaderboard: Leaderboard) -> Choice:
 @pytest.mark.slow
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize(("mode", "kinds"), [("pairwise", PAIRS), ("pointwise", SCORES), ("classes", SCORES)])
-def test_a_sweep_names_a_useful_job_or_none_and_contradicts_itself_nowhere(mode, kinds, n):
-    for size in (2, 3) if n == max(SIZES) else (2,):
+def test_a_sweep_names_a_useful_job_or_none_and_contradicts_itself_nowhere(mode, kinds, n, thorough):
+    for size in (2, 3) if thorough and n == max(SIZES) else (2,):
         for some in combinations(kinds, size):
             choice = check(board(some, mode, n))
             if n == max(SIZES):
