@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from functools import cached_property
+from itertools import count
 from math import sqrt
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -17,11 +18,14 @@ import yaml
 from evalkit.alignment.calls import Asking
 from evalkit.alignment.examples import EXAMPLES as SHOWN
 from evalkit.alignment.examples import check_examples, example_sets, system_prompt
+from evalkit.alignment.gepa_optimizer import GepaOptimizer
+from evalkit.alignment.prompts import TEMPLATE, Instruction, Trials
 from evalkit.alignment.search import USABLE, Candidate, Side, agreement, candidates, depends_on_others, obstacle
 from evalkit.api import rescore
 from evalkit.config import RunConfig
-from evalkit.config.align import EXAMPLES, AlignConfig, Knob
+from evalkit.config.align import CALLS, PROMPT, AlignConfig, Knob
 from evalkit.core.atomic_files import file_errors, write_file
+from evalkit.core.resources import project
 from evalkit.core.splits import Side as SideName
 from evalkit.core.splits import Split, remedy_for_few, without_labels
 from evalkit.datasets.load import fingerprint
@@ -29,6 +33,7 @@ from evalkit.decision import SCORES, USES, Decision, Kind, decide, kind_of, know
 from evalkit.decision import labels as label_count
 from evalkit.errors import ConfigError
 from evalkit.holdout import open_test, read_held_out, read_split, split_cases, store_split
+from evalkit.prompting.templates import SUFFIX
 from evalkit.results import RunResult, Spent
 from evalkit.runs import layout, write_files
 from evalkit.runs.manifest import escaped
@@ -93,6 +98,7 @@ class Alignment:
         prompt: the chosen prompt, the part that is the same for all cases; empty if it is the run's own.
         diff: its difference from the run's own.
         preset: the file that was written.
+        template: the file of the prompt that was written, if it is a template.
     """
 
     outcome: Outcome
@@ -110,6 +116,7 @@ class Alignment:
     prompt: str = ""
     diff: str = ""
     preset: Path | None = None
+    template: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -216,8 +223,8 @@ def align(
 ) -> Alignment:
     """Tune a run on train and dev labels, and prove the chosen settings on test labels.
 
-    A judge is called for `examples` only. The labels of test are opened only if some settings are better on dev, and
-    that is recorded first, in the run folder and its report.
+    A judge is called for `examples` and `prompt` only. The labels of test are opened only if some settings are better
+    on dev, and that is recorded first, in the run folder and its report.
 
     Args:
         result: the run.
@@ -231,8 +238,8 @@ def align(
     """
     begun = time.perf_counter()
     labels, asking = Labels.of(result, folder, settings), None
-    if settings.budget_usd is not None and EXAMPLES in settings.tune:
-        check_examples(result)
+    if settings.budget_usd is not None and settings.tune[0] in CALLS:
+        check_calls(result, settings)
         asking = Asking(result, settings.budget_usd, settings.model)
     obstacles = labels.obstacles(settings.tune)
     store_split(folder, labels.split)
@@ -247,12 +254,25 @@ def align(
     elif reached or search.unpaid:
         found = replace(found, outcome="reached" if reached else "unpaid")
     if found.outcome == "improved":
-        found = replace(found, preset=write_preset(found, settings.name))
+        found = write_preset(found, settings.name, result.config.prompt.language)
     spent = Spent() if asking is None else asking.spent
     seconds = round(time.perf_counter() - begun, 2)
     found = replace(found, calls=spent.calls, cost_usd=spent.usd, seconds=seconds)
     _record(folder, found, settings)
     return found
+
+
+def check_calls(result: RunResult, settings: AlignConfig) -> None:
+    """Check that a run's judge can be called for what is tuned, before anything is paid.
+
+    Raises:
+        ConfigError: if not.
+    """
+    if PROMPT in settings.tune:
+        Instruction.of(result)
+        GepaOptimizer()
+    else:
+        check_examples(result)
 
 
 def _proved(labels: Labels, found: Alignment, chosen: Candidate, before: Side, after: Side) -> Alignment:
@@ -300,7 +320,7 @@ class _Search:
         """Return a side with the answers under a candidate, `None` if the budget did not pay for all of them."""
         if self.asking is None or not candidate.settings:
             return side
-        return self.asking.answer(candidate.of(self.labels.result.config), side)
+        return self.asking.answer(candidate.of(self.labels.result.config), side, candidate.templates)
 
     def choose(self, tune: Sequence[Knob]) -> tuple[Candidate, Side, bool]:
         """Return the candidate that is best on dev, its answers, and whether it reaches the goal.
@@ -314,7 +334,7 @@ class _Search:
         for candidate in self._candidates(tune):
             both = len(self.dev.cases) + labels.clusters("test")
             paid = self.asking is None or self.asking.covers(both)
-            side = self.answered(candidate, self.dev) if paid else None
+            side = candidate.dev or (self.answered(candidate, self.dev) if paid else None)
             if side is None:
                 self.unpaid = True
                 break
@@ -323,8 +343,9 @@ class _Search:
             if goal is not None and _reaches(own, side, goal):
                 return candidate, side, True
             value = agreement(own, kind, side if self.whole else side.labeled()) * side.usable
-            if self.asking is not None:
-                self.tell(f"examples {self.tried - 1} of {self.settings.sets}: agreement {value:.3f} on dev")
+            if self.asking is not None and candidate.dev is None:
+                number = self.settings.prompts if PROMPT in tune else self.settings.sets
+                self.tell(f"{tune[0]} {self.tried - 1} of {number}: agreement {value:.3f} on dev")
             if value > most + 1e-12:
                 best, most, answers = candidate, value, side
         return best, answers, False
@@ -336,15 +357,47 @@ class _Search:
             yield from candidates(config, labels.kind, train, tune)
             return
         yield Candidate({}, 0.0)
+        if PROMPT in tune:
+            yield from self._written(train)
+            return
         sets = example_sets(config, train.cases, sets=settings.sets, size=settings.examples, seed=labels.split.seed)
         yield from (Candidate({SHOWN: tuple(one)}, 0.0) for one in sets)
+
+    def _written(self, train: Side) -> Iterator[Candidate]:
+        """Yield the prompts that were written and tried on all of dev."""
+        assert self.asking is not None, "the budget was checked"
+        labels, settings = self.labels, self.settings
+        goal = settings.goal
+        trials = Trials(
+            labels.result,
+            labels.kind,
+            self.asking,
+            Instruction.of(labels.result),
+            train,
+            self.dev,
+            labels.clusters("test"),
+            prompts=settings.prompts,
+            size=settings.cases,
+            seed=labels.split.seed,
+            name=settings.name,
+            tell=self.tell,
+            enough=lambda config, side: goal is not None and _reaches(config, side, goal),
+        )
+        GepaOptimizer().optimize(trials)
+        yield from trials.found.values()
+        self.unpaid = trials.unpaid
 
 
 def _with_prompt(found: Alignment, result: RunResult, chosen: Candidate) -> Alignment:
     """Add the chosen prompt, and its difference from the run's own."""
-    if SHOWN not in chosen.settings:
+    if SHOWN in chosen.settings:
+        both = (result.config, chosen.of(result.config))
+        before, after = (system_prompt(result, one, result.cases[0]) for one in both)
+    elif TEMPLATE in chosen.settings:
+        own = Instruction.of(result)
+        before, [after] = own.template(own.text), chosen.templates.values()
+    else:
         return found
-    before, after = (system_prompt(result, one, result.cases[0]) for one in (result.config, chosen.of(result.config)))
     diff = "\n".join(unified_diff(before.splitlines(), after.splitlines(), BEFORE, AFTER, lineterm=""))
     return replace(found, prompt=after, diff=diff)
 
@@ -422,12 +475,20 @@ def difference_of(one: Metric, two: Metric) -> Metric:
     return Metric("optimism", value, low, high, n=min(one.n, two.n))
 
 
-def write_preset(found: Alignment, name: str) -> Path:
-    """Write the chosen settings to a new file in `conf/method`, and return its path.
+def write_preset(found: Alignment, name: str, language: str) -> Alignment:
+    """Write the chosen settings to a new file in `conf/method`, and a template to one in `prompts`.
 
     Raises:
-        ConfigError: if it cannot be written.
+        ConfigError: if they cannot be written.
     """
+    prompts = (Path() if project() == Path.cwd() else project()) / "prompts" / language
+    stems = (name if number == 1 else f"{name}-{number}" for number in count(1))
+    files = ((stem, PRESETS / f"{stem}.yaml", prompts / f"{stem}{SUFFIX}") for stem in stems)
+    stem, path, prompt = next(one for one in files if not one[1].exists() and not one[2].exists())
+    if TEMPLATE in found.settings:
+        found = replace(found, settings={**found.settings, TEMPLATE: stem}, template=prompt)
+        with file_errors("cannot be written", prompt, "choose another folder"):
+            write_file(prompt, [found.prompt.encode()])
     values: dict[str, Any] = {}
     for key, value in _plain(found.settings).items():
         group, _, rest = key.partition(".")
@@ -436,13 +497,14 @@ def write_preset(found: Alignment, name: str) -> Path:
     gain = found.test.gain
     what = f"{found.metric} {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] on {gain.n} test labels"
     text = _HEAD.format(what) + yaml.safe_dump(escaped(values), sort_keys=False, allow_unicode=True)
-    number, path = 1, PRESETS / f"{name}.yaml"
-    while path.exists():
-        number += 1
-        path = PRESETS / f"{name}-{number}.yaml"
-    with file_errors("cannot be written", path, "choose another folder"):
-        write_file(path, [text.encode()])
-    return path
+    try:
+        with file_errors("cannot be written", path, "choose another folder"):
+            write_file(path, [text.encode()])
+    except ConfigError:
+        if found.template is not None:
+            found.template.unlink()
+        raise
+    return replace(found, preset=path)
 
 
 def _record(folder: Path, found: Alignment, settings: AlignConfig) -> None:
@@ -464,6 +526,7 @@ def _record(folder: Path, found: Alignment, settings: AlignConfig) -> None:
         "seconds": found.seconds,
         "diff": found.diff,
         "preset": None if found.preset is None else str(found.preset),
+        "template": None if found.template is None else str(found.template),
     }
     write_files(folder, {layout.ALIGNMENTS: encode_pretty({"alignments": [*before, now]})})
 

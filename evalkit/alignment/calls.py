@@ -81,8 +81,13 @@ class Asking:
         """Return whether the rest of the budget probably pays for so many cases."""
         return self.spent.usd + self.last * cases <= self.budget_usd
 
-    def answer(self, config: RunConfig, side: Side) -> Side | None:
+    def answer(self, config: RunConfig, side: Side, templates: Mapping[str, str]) -> Side | None:
         """Return a side with the answers under a config, `None` if the budget did not pay for all of them.
+
+        Args:
+            config: the config.
+            side: the cases.
+            templates: the text of templates that are not in the run, by their names.
 
         Raises:
             ConfigError: if a template or a judge cannot be used.
@@ -90,7 +95,7 @@ class Asking:
             Signaled: if the user stopped it; received answers are stored.
         """
         before, cases = self.spent.usd, [*map(without_labels, side.cases)]
-        judged = self._ask(config, cases, build_evaluator(config, templates_of(self.result)))
+        judged = self._ask(config, cases, build_evaluator(config, {**(templates_of(self.result) or {}), **templates}))
         if judged.stopped is not None:
             return None
         self.last = max(self.last, (self.spent.usd - before) / max(len(cases), 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations, pairwise, product
 from math import comb
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from evalkit.config import CHECKLIST, RunConfig
-from evalkit.config.align import EXAMPLES, Knob
+from evalkit.config.align import CALLS, Knob
 from evalkit.core.splits import is_labeled
 from evalkit.decision import PAIRS, SCORES, Kind
 from evalkit.scoring import verdicts_of
@@ -54,10 +54,14 @@ class Candidate:
     Attributes:
         settings: the keys that differ from the run's config, with their values.
         train: the agreement on train.
+        templates: the text of templates that are not in the run, by their names.
+        dev: the answers on dev, if calls for them were made.
     """
 
     settings: Mapping[str, Any]
     train: float
+    templates: Mapping[str, str] = field(default_factory=dict)
+    dev: Side | None = None
 
     def of(self, config: RunConfig) -> RunConfig:
         """Return a config with these settings."""
@@ -66,7 +70,7 @@ class Candidate:
 
 def obstacle(knob: Knob, config: RunConfig, kind: Kind, judgments: Sequence[Judgment]) -> str | None:
     """Return why a setting cannot change anything in a run, `None` if it can."""
-    if knob == EXAMPLES:
+    if knob in CALLS:
         return None
     if config.mode.name == CHECKLIST:
         return "checklist items have no such setting"

@@ -9,12 +9,13 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from evalkit.alignment.alignment import SIDES, Alignment, Labels, Outcome, Proof, align
-from evalkit.alignment.examples import EXAMPLES, check_examples
+from evalkit.alignment.alignment import SIDES, Alignment, Labels, Outcome, Proof, align, check_calls
+from evalkit.alignment.examples import EXAMPLES
+from evalkit.alignment.gepa_optimizer import ROUNDS
 from evalkit.cli.console import log, plain_console, print_heading, text_table
 from evalkit.cli.finished_run import check_named, read_value
 from evalkit.config import JudgeConfig
-from evalkit.config.align import AlignConfig
+from evalkit.config.align import CALLS, PROMPT, AlignConfig
 from evalkit.config.run_config import config_error
 from evalkit.core.display import dollars, number
 from evalkit.core.splits import clusters_named
@@ -125,15 +126,21 @@ def plan(words: Sequence[str]) -> int:
 
 def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
     skipped = labels.obstacles(settings.tune)
+    if settings.budget_usd is not None and settings.tune[0] in CALLS:
+        check_calls(labels.result, settings)
     yield f"labeled {clusters_named(labels.split.by)}: {', '.join(f'{name} {labels.clusters(name)}' for name in SIDES)}"
     usable = {name: labels.clusters(name, answered=True) for name in SIDES}
     if sum(usable.values()) < labels.clusters(*SIDES):
         yield f"with usable answers: {', '.join(f'{name} {n}' for name, n in usable.items())}"
     cost = "no calls, $0"
-    if settings.budget_usd is not None:
-        check_examples(labels.result)
-        cases = settings.sets * len(labels.side("dev", labeled=True).cases) + labels.clusters("test")
-        cost = f"the judge is called for at most {cases} cases, for at most {dollars(settings.budget_usd)}"
+    if settings.budget_usd is not None and settings.tune[0] in CALLS:
+        train, dev, test = (len(labels.side(name, labeled=True).cases) for name in SIDES)
+        cases, written = settings.sets * dev + test, ""
+        if PROMPT in settings.tune and settings.model is not None:
+            cases = settings.prompts * (min((ROUNDS + 1) * settings.cases, train) + dev) + test
+            written = f"{settings.model.label} writes at most {settings.prompts} prompts, and "
+        most = dollars(settings.budget_usd)
+        cost = f"{written}the judge is called for at most {cases} cases, for at most {most}"
     yield f"to tune: {', '.join(knob for knob in settings.tune if knob not in skipped)}; {cost}"
     yield from (f"note: {knob} cannot be tuned: {why}" for knob, why in skipped.items())
     smallest, metric = labels.provable(), labels.result.metrics[labels.metric]
@@ -182,6 +189,8 @@ def _print(found: Alignment, folder: Path) -> None:
         console.print(f"  • Test labels opened {'once' if times == 1 else f'{times} times'}.")
     calls = f"{found.calls:,} calls, {dollars(found.cost_usd)}" if found.calls else "No calls, $0"
     console.print(f"  • {calls}; {found.seconds:.1f} s.")
+    if found.template is not None:
+        console.print(f"written: {found.template}")
     if found.preset is not None:
         console.print(f"written: {found.preset}; use it with method={found.preset.stem}")
     console.print(f"written: {folder / ALIGNMENTS}")

@@ -8,13 +8,14 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from evalkit.config.sections import JudgeConfig, Name, Section
 
-Knob: TypeAlias = Literal["threshold", "weights", "combine", "vote", "examples"]
+Knob: TypeAlias = Literal["threshold", "weights", "combine", "vote", "examples", "prompt"]
 KNOBS: Final[tuple[Knob, ...]] = ("threshold", "weights", "combine", "vote")
 """What is tuned without calls."""
 EXAMPLES: Final = "examples"
-CALLS: Final[tuple[Knob, ...]] = (EXAMPLES,)
+PROMPT: Final = "prompt"
+CALLS: Final[tuple[Knob, ...]] = (EXAMPLES, PROMPT)
 """What is tuned by calls, each alone."""
-WRITTEN: Final[tuple[Knob, ...]] = ()
+WRITTEN: Final[tuple[Knob, ...]] = (PROMPT,)
 """What `align.model` writes."""
 
 
@@ -31,16 +32,20 @@ class AlignConfig(Section):
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     ] = KNOBS
     """What to search: the tie `threshold`, the `weights` of criteria, how samples `combine`, and how a panel votes
-    (`vote`), over stored answers; or `examples`, alone, with calls.
+    (`vote`), over stored answers; or `examples` or `prompt`, each alone, with calls.
     """
     budget_usd: Annotated[float, Field(ge=0)] | None = None
-    """The most that calls may cost, in US dollars; required for `examples`."""
+    """The most that calls may cost, in US dollars; required for `examples` and `prompt`."""
     model: Annotated[JudgeConfig | None, BeforeValidator(_named)] = None
     """The model that writes texts: a LiteLLM name, or the keys of `judge`, such as `align.model.api_base`."""
     sets: Annotated[int, Field(gt=0)] = 6
     """Number of sets of examples to try."""
     examples: Annotated[int, Field(gt=0)] = 4
     """Number of examples in a set."""
+    prompts: Annotated[int, Field(gt=0)] = 8
+    """Most prompts that `model` writes."""
+    cases: Annotated[int, Field(gt=0)] = 8
+    """Number of train cases that a prompt is written from, and tried on first."""
     goal: Literal["rates_corrected", "rates", "single"] | None = None
     """Stop as soon as the judge is good for this on dev."""
     test: Annotated[float, Field(gt=0, lt=1)] = 0.3

@@ -1,0 +1,325 @@
+"""Prompts that a model writes: what of a template may change, what a new text must be, and trials on train and dev.
+
+Only the instruction may change: the text of a template's system part before its first line with Jinja or a tag. So the
+placeholders, the markers around texts, the scale and the instruction of the output format are the same in every prompt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from evalkit.alignment.calls import Asking, templates_of
+from evalkit.alignment.search import Candidate, Side, agreement
+from evalkit.api import build_evaluator
+from evalkit.config import RunConfig
+from evalkit.core.hashing import digest
+from evalkit.decision import SCORES, Kind
+from evalkit.errors import ConfigError, EvalkitError
+from evalkit.parsing import UnreadableError, drop_thinking, is_refusal
+from evalkit.prompting import neutralize
+from evalkit.results import RunResult
+from evalkit.scoring import verdicts_of
+from evalkit.types import Case, Judgment, Verdict
+from evalkit.values import JsonObject, frozen
+
+TEMPLATE, WRITE = "prompt.template", "align_prompt"
+MOST_CHARACTERS: Final = 4000
+"""The longest instruction, unless the run's own is longer."""
+_SHOWN: Final = 1500
+_ATTEMPTS: Final = 3
+_SYSTEM = re.compile(r"\{%[-+]?\s*block\s+system\b[^%]*%\}\n?")
+_COMMENTS = re.compile(r"(?:\s*\{#.*?#\})*", re.DOTALL)
+_FIXED = re.compile(r"^[^\n]*(?:\{[{%#]|<)", re.MULTILINE)
+_FENCE = re.compile(r"```\w*\n(.*)\n```", re.DOTALL)
+_FORBIDDEN: Final = {"{{": "Jinja", "{%": "Jinja", "{#": "Jinja", "<": "a tag", "[[": "a mark of the output format"}
+_MODES: Final = ("pairwise", "pointwise", "listwise")
+
+
+@frozen
+class Instruction:
+    """The instruction in a template, between what cannot change.
+
+    Attributes:
+        path: the name of the template in the run folder.
+        before: what precedes it.
+        text: the instruction.
+        after: what follows it.
+    """
+
+    path: str
+    before: str
+    text: str
+    after: str
+
+    @classmethod
+    def of(cls, result: RunResult) -> Instruction:
+        """Return the instruction in the template of a run.
+
+        Raises:
+            ConfigError: if the run has no judge to call, or its template no instruction.
+        """
+        config = result.config
+        if result.manifest.get("imported"):
+            raise ConfigError("the run was imported, and has no judge to call", where="tune=[prompt]")
+        remedy = "tune other settings, or run with another prompt.template"
+        if config.mode.name not in _MODES or config.judge.rewards or config.prompt.source is not None:
+            raise ConfigError("the prompt of this run cannot be tuned", where=f"mode={config.mode.name}", remedy=remedy)
+        name = config.prompt.template or ("pointwise_class" if config.rubric.classes else config.mode.name)
+        is_path = name.endswith(".j2") or "/" in name
+        path = name.rpartition("/")[2] if is_path else f"{config.prompt.language}/{name}.md.j2"
+        texts: Mapping[str, str] = getattr(build_evaluator(config, templates_of(result)), "prompt_texts", {})
+        source = texts.get(path, "")
+        head = _SYSTEM.search(source) or _COMMENTS.match(source)
+        begun = head.end() if head is not None else 0
+        rest = source[begun:]
+        whole = rest[: end.start()] if (end := _FIXED.search(rest)) else rest
+        if not (text := whole.strip()):
+            what = "no line of its system part precedes the first one with Jinja or a tag, so it has no instruction"
+            raise ConfigError(what, where=f"template {path}", remedy=remedy)
+        start = begun + whole.index(text)
+        return cls(path, source[:start], text, source[start + len(text) :])
+
+    @property
+    def most(self) -> int:
+        """The longest text, in characters."""
+        return max(MOST_CHARACTERS, len(self.text))
+
+    def template(self, text: str) -> str:
+        """Return the template with another instruction."""
+        return self.before + text + self.after
+
+    def read(self, text: str) -> str:
+        """Return the instruction in an answer of a model.
+
+        Raises:
+            UnreadableError: if it is more than plain text, or too long.
+        """
+        text = drop_thinking(text).strip()
+        text = fence[1].strip() if (fence := _FENCE.fullmatch(text)) else text
+        if is_refusal(text):
+            raise UnreadableError("refusal", f"the model refused: {text[:100]}")
+        if why := next((name for sign, name in _FORBIDDEN.items() if sign in text), None):
+            raise UnreadableError("invalid", f"it has {why}")
+        if not text or len(text) > self.most:
+            raise UnreadableError("invalid", f"it has {len(text):,} characters, at most are {self.most:,}")
+        if neutralize(text) != text or not all(one.isprintable() or one in "\n\t" for one in text):
+            raise UnreadableError("invalid", "it has control characters or control tokens")
+        return text
+
+
+class PromptOptimizer(Protocol):
+    """Searches for a better instruction. Trials remember which ones were tried on all of dev."""
+
+    def optimize(self, trials: Trials) -> None:
+        """Have instructions written and tried until the trials have ended."""
+        ...
+
+
+class TrialsEndedError(Exception):
+    """Nothing more can be tried: the budget, or the reserve for test, is reached."""
+
+
+@dataclass
+class Trials:
+    """What an optimizer can do: try an instruction on labeled cases of train or dev, and have a new one written.
+
+    Attributes:
+        result: the run.
+        kind: what the labels are about.
+        asking: the calls.
+        instruction: the run's own instruction.
+        train: the labeled cases of train, with the run's answers.
+        dev: the same of dev.
+        reserve: the number of cases of test, which the budget must still pay for.
+        prompts: the most instructions to write.
+        size: the number of cases that one is written from.
+        seed: the seed of the optimizer.
+        name: the name of a template with another instruction.
+        tell: called with the progress.
+        enough: whether answers under a config reach the goal.
+        found: the instructions that were tried on all of dev, as candidates.
+        unpaid: whether the budget ended the trials.
+        failure: the error that ended the trials.
+        written: the number of instructions that were written.
+    """
+
+    result: RunResult
+    kind: Kind
+    asking: Asking
+    instruction: Instruction
+    train: Side
+    dev: Side
+    reserve: int
+    prompts: int
+    size: int
+    seed: int
+    name: str
+    tell: Callable[[str], None]
+    enough: Callable[[RunConfig, Side], bool]
+    found: dict[str, Candidate] = field(default_factory=dict)
+    unpaid: bool = False
+    failure: EvalkitError | None = None
+    written: int = 0
+    _answers: dict[str, dict[str, list[Judgment]]] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+    _origins: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
+    _attempts: dict[str, list[JsonObject]] = field(default_factory=dict)
+    _reached: bool = False
+
+    def __post_init__(self) -> None:
+        own: dict[str, list[Judgment]] = {}
+        for one in (*self.train.judgments, *self.dev.judgments):
+            own.setdefault(one.case_id, []).append(one)
+        self._answers[self.instruction.text] = own
+        self._seen.add(self.instruction.text)
+
+    def cases(self) -> list[str]:
+        """Return the ids of train cases to write from: those that differ from their labels, and as many that agree."""
+        ids = sorted((case.id for case in self.train.cases), key=lambda one: digest([self.seed, one]))
+        agreed = dict(zip(ids, self.scores(self.instruction.text, ids), strict=True))
+        wrong = [one for one, value in agreed.items() if value < 1]
+        return [*wrong, *[one for one in ids if one not in wrong][: len(wrong)]]
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more is to be tried."""
+        stopped = self.unpaid or self._reached or self.failure is not None
+        return stopped or self.written >= self.prompts
+
+    def candidate(self, text: str) -> Candidate:
+        """Return the settings with an instruction."""
+        if text == self.instruction.text:
+            return Candidate({}, 0.0)
+        path = f"{self.result.config.prompt.language}/{self.name}.md.j2"
+        return Candidate({TEMPLATE: self.name}, 0.0, {path: self.instruction.template(text)})
+
+    def scores(self, text: str, ids: Sequence[str]) -> list[float]:
+        """Return the agreement of each case, in [0, 1], if the judge has an instruction; without an answer it is 0.
+
+        Raises:
+            TrialsEndedError: if the budget does not pay for the answers.
+            EvalkitError: if the judge cannot be called.
+        """
+        side = self._judged(text, ids)
+        config = self.candidate(text).of(self.result.config)
+        rows: dict[str, list[float]] = {case.id: [] for case in side.cases}
+        for verdict in _labeled(config, side):
+            rows[verdict.case_id].append(_agreed(config, self.kind, verdict))
+        values = {one: sum(row) / len(row) if row else 0.0 for one, row in rows.items()}
+        if text not in self.found and text != self.instruction.text and set(ids) == {one.id for one in self.dev.cases}:
+            self._keep(text, config, side, values.values())
+        parent, cases = self._origins.get(text, ("", []))
+        if parent and cases == list(ids):
+            del self._origins[text]
+            before, after = (sum(one) / len(ids) for one in (self.scores(parent, ids), values.values()))
+            self._attempts.setdefault(parent, []).append({"instruction": text, "before": before, "after": after})
+        return [values[one] for one in ids]
+
+    def _keep(self, text: str, config: RunConfig, side: Side, values: Collection[float]) -> None:
+        own = self.candidate(text)
+        self.found[text] = Candidate(own.settings, own.train, own.templates, side)
+        value = agreement(config, self.kind, side) * side.usable
+        self.tell(f"prompt {self.written} of {self.prompts}: agreement {value:.3f} on dev")
+        self._reached = self.enough(config, side) or min(values) == 1
+
+    def _judged(self, text: str, ids: Sequence[str]) -> Side:
+        known = self._answers.setdefault(text, {})
+        by_id = {case.id: case for case in (*self.train.cases, *self.dev.cases)}
+        ids = list(dict.fromkeys(ids))
+        missing = [by_id[one] for one in ids if one not in known]
+        if missing:
+            answered = None
+            if self.asking.covers(len(missing) + self.reserve):
+                own = self.candidate(text)
+                answered = self.asking.answer(own.of(self.result.config), Side(missing, ()), own.templates)
+            if answered is None:
+                self.unpaid = True
+                raise TrialsEndedError
+            for one in answered.judgments:
+                known.setdefault(one.case_id, []).append(one)
+        return Side([by_id[one] for one in ids], [judgment for one in ids for judgment in known.get(one, ())])
+
+    def write(self, text: str, ids: Sequence[str]) -> str | None:
+        """Return a new instruction, written from one and cases that were judged with it; `None` if there is none.
+
+        A text that cannot be used is one line of progress.
+        """
+        if self.ended:
+            return None
+        try:
+            found = self._written(text, self._judged(text, ids))
+        except EvalkitError as error:  # an optimizer may go on after an error: this ends the trials
+            self.failure = error
+            return None
+        if found is not None:
+            self._origins[found] = text, list(ids)
+        return found
+
+    def _written(self, text: str, side: Side) -> str | None:
+        config = self.candidate(text).of(self.result.config)
+        cases = [*_shown(config, self.kind, side)]
+        tried, most = self._attempts.get(text, [])[-_ATTEMPTS:], self.instruction.most
+        prompt = self.asking.prompt(WRITE, instruction=text, cases=cases, attempts=tried, most=most)
+        answers = self.asking.write([prompt], lambda said: {"text": self._checked(said)})
+        if answers is None:
+            self.unpaid = True
+            return None
+        self.written += 1
+        [answer] = answers
+        if answer.answer is not None:
+            return str(answer.answer["text"])
+        why = "".join(one if one.isprintable() else "�" for one in (answer.error or "")[:200])
+        self.tell(f"prompt {self.written} of {self.prompts} is not used: {why}")
+        return None
+
+    def _checked(self, said: str) -> str:
+        text = self.instruction.read(said)
+        if text in self._seen:
+            raise UnreadableError("invalid", "it was written before")
+        self._seen.add(text)
+        own = self.candidate(text)
+        try:
+            build_evaluator(own.of(self.result.config), {**(templates_of(self.result) or {}), **own.templates})
+        except ConfigError as error:
+            raise UnreadableError("invalid", str(error)) from None
+        return text
+
+
+def _labeled(config: RunConfig, side: Side) -> Iterator[Verdict]:
+    return (one for one in verdicts_of(config, side.cases, side.judgments) if one.label is not None)
+
+
+def _agreed(config: RunConfig, kind: Kind, verdict: Verdict) -> float:
+    if kind is not SCORES:
+        return float((verdict.winner or verdict.class_name) == verdict.label)
+    if verdict.score is None or not isinstance(verdict.label, float):
+        return 0.0
+    return 1 - abs(verdict.score - verdict.label) / (config.rubric.max - config.rubric.min)
+
+
+def _shown(config: RunConfig, kind: Kind, side: Side) -> Iterator[JsonObject]:
+    """Yield cases as shown to the model that writes, those that differ most from their labels first."""
+    by_id: dict[str, Case] = {case.id: case for case in side.cases}
+    reasons: dict[tuple[str, tuple[int, ...]], str] = {}
+    for one in side.judgments:
+        if one.completion is not None and one.shown == one.unit:
+            reasons.setdefault((one.case_id, one.unit), drop_thinking(one.completion.text))
+    for verdict in sorted(_labeled(config, side), key=lambda one: _agreed(config, kind, one)):
+        case = by_id[verdict.case_id]
+        given = next((one for one in (verdict.winner, verdict.class_name, verdict.score) if one is not None), None)
+        yield {
+            "task": _cut(case.prompt),
+            "context": _cut(case.context or ""),
+            "reference": _cut(case.reference or ""),
+            "responses": [_cut(case.responses[index].text) for index in verdict.unit],
+            "verdict": "" if given is None else _cut(str(given)),
+            "label": _cut(str(verdict.label)),
+            "reasons": _cut(reasons.get((case.id, verdict.unit), "")),
+        }
+
+
+def _cut(text: str) -> str:
+    return neutralize(text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …")
