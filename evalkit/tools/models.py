@@ -21,9 +21,15 @@ _NULL = {"type": "null"}
 
 
 class ToolModel(BaseModel):
-    """Base of the tools' inputs and results."""
+    """Base of the tools' inputs and results; the docstring of a field is its description in the schema."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
 
 
 class ToolInput(ToolModel):
@@ -70,83 +76,86 @@ def _different(names: list[str]) -> list[str]:
 class PairwiseCompareInput(ToolInput):
     """Two responses to one prompt, and the criteria to compare them by."""
 
-    response_a: str = Field(description="The first response, called A in the result.")
-    response_b: str = Field(description="The second response, called B in the result.")
-    prompt: str = Field(
-        description="The task that both responses answer, exactly as the responding models received it."
-    )
-    context: str | None = Field(
-        None, description="Background that the judge needs, such as retrieved documents or the conversation so far."
-    )
-    criteria: Annotated[list[Name], Field(min_length=1), AfterValidator(_different)] = Field(
-        description="Names of the qualities to compare, most important first, for example ['accuracy', 'clarity']."
-    )
-    allow_tie: bool = Field(
-        True,
-        description="Whether TIE is a possible winner. If false, every tie is decided for A or B, also if the judge "
-        "insists on it: by the mean difference, then by the more confident order, then by a hash of the texts.",
-    )
-    swap_positions: bool = Field(
-        True, description="Whether to judge twice, with the responses in both orders, to cancel position bias."
-    )
+    response_a: str
+    """The first response, called A in the result."""
+    response_b: str
+    """The second response, called B in the result."""
+    prompt: str
+    """The task that both responses answer, exactly as the responding models received it."""
+    context: str | None = None
+    """Background that the judge needs, such as retrieved documents or the conversation so far."""
+    criteria: Annotated[list[Name], Field(min_length=1), AfterValidator(_different)]
+    """Names of the qualities to compare, most important first, for example ['accuracy', 'clarity']."""
+    allow_tie: bool = True
+    """Whether TIE is a possible winner. If false, every tie is decided for A or B, also if the judge insists on it: by
+    the mean difference, then by the more confident order, then by a hash of the texts."""
+    swap_positions: bool = True
+    """Whether to judge twice, with the responses in both orders, to cancel position bias."""
 
 
 class CriterionComparison(ToolModel):
     """Both responses on one criterion."""
 
-    criterion: str = Field(description="The criterion's name.")
-    winner: Winner | None = Field(
-        description="The better response on this criterion, over all orders, samples and judges; null if undecided."
-    )
-    reasoning: str = Field(description="Why, in the judge's words.")
-    a_strength: str = Field(description="The judge's assessment of response A on this criterion.")
-    b_strength: str = Field(description="The judge's assessment of response B on this criterion.")
+    criterion: str
+    """The criterion's name."""
+    winner: Winner | None
+    """The better response on this criterion, over all orders, samples and judges; null if undecided."""
+    reasoning: str
+    """Why, in the judge's words."""
+    a_strength: str
+    """The judge's assessment of response A on this criterion."""
+    b_strength: str
+    """The judge's assessment of response B on this criterion."""
 
 
 class Differentiators(ToolModel):
     """The advantages of each response."""
 
-    a_advantages: list[str] = Field(description="The advantages of response A.")
-    b_advantages: list[str] = Field(description="The advantages of response B.")
+    a_advantages: list[str]
+    """The advantages of response A."""
+    b_advantages: list[str]
+    """The advantages of response B."""
 
 
 class PositionConsistency(ToolModel):
     """The winner in each order, in terms of the caller's A and B."""
 
-    first_pass_winner: Winner | None = Field(
-        description="The winner when A was shown first; null if that order has no usable answer."
-    )
-    second_pass_winner: Winner | None = Field(
-        description="The winner when B was shown first; null if that order has no usable answer."
-    )
-    consistent: bool | None = Field(
-        description="Whether both orders have the same winner; null if an order has no usable answer."
-    )
+    first_pass_winner: Winner | None
+    """The winner when A was shown first; null if that order has no usable answer."""
+    second_pass_winner: Winner | None
+    """The winner when B was shown first; null if that order has no usable answer."""
+    consistent: bool | None
+    """Whether both orders have the same winner; null if an order has no usable answer."""
 
 
 class PairwiseMetadata(ToolModel):
     """The duration and settings of the comparison."""
 
-    evaluation_time_ms: float = Field(description="The duration in milliseconds.")
-    positions_swapped: bool = Field(description="Whether both orders were judged.")
+    evaluation_time_ms: float
+    """The duration in milliseconds."""
+    positions_swapped: bool
+    """Whether both orders were judged."""
 
 
 class TrustNote(ToolModel):
     """A reason why a result is not covered by the judge's validation."""
 
-    kind: str = Field(description="A stable name of the reason, such as length, script, model or criterion.")
-    text: str = Field(description="The reason in words.")
+    kind: str
+    """A stable name of the reason, such as length, script, model or criterion."""
+    text: str
+    """The reason in words."""
 
 
 class ToolTrust(ToolModel):
     """What the validation of a judge says about a result."""
 
-    use: Use = Field(
-        description="What the judge can be used for: single (single verdicts), rates (rates over many), "
-        "rates_corrected (rates corrected by labels), none, or unknown."
-    )
-    sentence: str = Field(description="The same in words.")
-    warnings: list[TrustNote] = Field(description="Why this result is not covered by the validation; empty if it is.")
+    use: Use
+    """What the judge can be used for: single (single verdicts), rates (rates over many), rates_corrected (rates
+    corrected by labels), none, or unknown."""
+    sentence: str
+    """The same in words."""
+    warnings: list[TrustNote]
+    """Why this result is not covered by the validation; empty if it is."""
 
 
 _TRUST = "What the validation of the judge says about this result; null if the judge was not validated."
@@ -155,64 +164,66 @@ _TRUST = "What the validation of the judge says about this result; null if the j
 class PairwiseCompareResult(ToolModel):
     """The outcome of a comparison."""
 
-    success: bool = Field(description="Whether there is a winner or a tie. If false, `error` has the reason.")
-    winner: Winner | None = Field(description="The better response, or TIE; null without success.")
-    confidence: float | None = Field(
-        description="The judge's confidence in the winner, from 0 to 1; null without success, and for output formats "
-        "without a confidence."
-    )
-    reason: Reason = Field(
-        description="Source of the winner: judged (the judge's choice), threshold (a tie, because the difference or "
-        "the confidence is below the threshold), swap_disagreement (a tie, because the two orders disagree), split (a "
-        "tie, because samples or judges cancel out), criteria_cancel (a tie, because weighted criteria cancel out), "
-        "forced (a tie that was decided because ties are not allowed), or missing (no usable answer)."
-    )
-    comparison: list[CriterionComparison] | None = Field(
-        description="One entry per criterion; empty if no usable answer has them, null if the output format has none."
-    )
-    overall_reasoning: str | None = Field(
-        description="The judge's reasoning, from an answer that saw A first; null if there is no such answer."
-    )
-    differentiators: Differentiators | None = Field(
-        description="The advantages of each response; null if the output format does not ask for them."
-    )
-    position_consistency: PositionConsistency | None = Field(
-        description="The winner in each order; null if only one order was judged."
-    )
-    metadata: PairwiseMetadata = Field(description="The duration and settings of the comparison.")
-    error: str | None = Field(None, description="The reason why there is no result; null with success.")
+    success: bool
+    """Whether there is a winner or a tie. If false, `error` has the reason."""
+    winner: Winner | None
+    """The better response, or TIE; null without success."""
+    confidence: float | None
+    """The judge's confidence in the winner, from 0 to 1; null without success, and for output formats without a
+    confidence."""
+    reason: Reason
+    """Source of the winner: judged (the judge's choice), threshold (a tie, because the difference or the confidence is
+    below the threshold), swap_disagreement (a tie, because the two orders disagree), split (a tie, because samples or
+    judges cancel out), criteria_cancel (a tie, because weighted criteria cancel out), forced (a tie that was decided
+    because ties are not allowed), or missing (no usable answer)."""
+    comparison: list[CriterionComparison] | None
+    """One entry per criterion; empty if no usable answer has them, null if the output format has none."""
+    overall_reasoning: str | None
+    """The judge's reasoning, from an answer that saw A first; null if there is no such answer."""
+    differentiators: Differentiators | None
+    """The advantages of each response; null if the output format does not ask for them."""
+    position_consistency: PositionConsistency | None
+    """The winner in each order; null if only one order was judged."""
+    metadata: PairwiseMetadata
+    """The duration and settings of the comparison."""
+    error: str | None = None
+    """The reason why there is no result; null with success."""
     trust: ToolTrust | None = Field(None, description=_TRUST)
 
 
 class ScoreCriterion(ToolInput):
     """One criterion to score."""
 
-    name: Name = Field(description="The criterion's name, for example 'accuracy'.")
-    description: str = Field("", description="What the criterion measures.")
-    weight: Annotated[float, Field(ge=0, le=1)] = Field(
-        1.0, description="Its relative importance, 0 to 1. Weights are normalized to sum to 1."
-    )
+    name: Name
+    """The criterion's name, for example 'accuracy'."""
+    description: str = ""
+    """What the criterion measures."""
+    weight: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Its relative importance, 0 to 1. Weights are normalized to sum to 1."""
 
 
 class ScoreExample(ToolInput):
     """A scored response that shows the judge how to use the scale."""
 
-    prompt: str | None = Field(None, description="The task that the example response answers.")
-    response: str = Field(description="The example response.")
-    scores: dict[str, float] = Field(description="Its score by criterion name, on the rubric's scale.")
-    justification: str = Field(description="The reason for these scores.")
+    prompt: str | None = None
+    """The task that the example response answers."""
+    response: str
+    """The example response."""
+    scores: dict[str, float]
+    """Its score by criterion name, on the rubric's scale."""
+    justification: str
+    """The reason for these scores."""
 
 
 class ScoreRubric(ToolInput):
     """The scale of the scores and its use."""
 
-    scale: Literal["1-3", "1-5", "1-10"] = Field("1-5", description="The lowest and the highest score; all integers.")
-    level_descriptions: dict[str, str] | None = Field(
-        None, description="The meaning of scores, by score, for example {'1': 'unusable', '5': 'excellent'}."
-    )
-    examples: list[ScoreExample] | None = Field(
-        None, description="Scored examples for calibration, ideally one per score."
-    )
+    scale: Literal["1-3", "1-5", "1-10"] = "1-5"
+    """The lowest and the highest score; all integers."""
+    level_descriptions: dict[str, str] | None = None
+    """The meaning of scores, by score, for example {'1': 'unusable', '5': 'excellent'}."""
+    examples: list[ScoreExample] | None = None
+    """Scored examples for calibration, ideally one per score."""
 
     @model_validator(mode="after")
     def _levels_on_scale(self) -> ScoreRubric:
@@ -227,17 +238,16 @@ class ScoreRubric(ToolInput):
 class DirectScoreInput(ToolInput):
     """One response to one prompt, and the criteria to score it on."""
 
-    response: str = Field(description="The response to score.")
-    prompt: str = Field(description="The task that the response answers, exactly as the responding model received it.")
-    context: str | None = Field(
-        None, description="Background that the judge needs, such as retrieved documents or the conversation so far."
-    )
-    criteria: Annotated[list[ScoreCriterion], Field(min_length=1)] = Field(
-        description="The criteria; the response gets one score per criterion."
-    )
-    rubric: ScoreRubric | None = Field(
-        None, description="The scale, its level descriptions and examples. Default: 1 to 5, or the configured rubric."
-    )
+    response: str
+    """The response to score."""
+    prompt: str
+    """The task that the response answers, exactly as the responding model received it."""
+    context: str | None = None
+    """Background that the judge needs, such as retrieved documents or the conversation so far."""
+    criteria: Annotated[list[ScoreCriterion], Field(min_length=1)]
+    """The criteria; the response gets one score per criterion."""
+    rubric: ScoreRubric | None = None
+    """The scale, its level descriptions and examples. Default: 1 to 5, or the configured rubric."""
 
     @model_validator(mode="after")
     def _criteria_of_weight(self) -> DirectScoreInput:
@@ -250,47 +260,57 @@ class DirectScoreInput(ToolInput):
 class CriterionScore(ToolModel):
     """The score on one criterion."""
 
-    criterion: str = Field(description="The criterion's name.")
-    score: float = Field(description="The score, aggregated over all samples and judges.")
-    max_score: float = Field(description="The highest possible score.")
-    justification: str = Field(description="The judge's reasons.")
-    examples: list[str] | None = Field(
-        description="Passages of the response as evidence; null if the output format does not ask for them."
-    )
+    criterion: str
+    """The criterion's name."""
+    score: float
+    """The score, aggregated over all samples and judges."""
+    max_score: float
+    """The highest possible score."""
+    justification: str
+    """The judge's reasons."""
+    examples: list[str] | None
+    """Passages of the response as evidence; null if the output format does not ask for them."""
 
 
 class Summary(ToolModel):
     """The response as a whole."""
 
-    strengths: list[str] = Field(description="The strengths of the response.")
-    weaknesses: list[str] = Field(description="The weaknesses of the response.")
-    suggestions: list[str] = Field(description="Suggested improvements.")
+    strengths: list[str]
+    """The strengths of the response."""
+    weaknesses: list[str]
+    """The weaknesses of the response."""
+    suggestions: list[str]
+    """Suggested improvements."""
 
 
 class DirectMetadata(ToolModel):
     """The duration and settings of the scoring."""
 
-    evaluation_time_ms: float = Field(description="The duration in milliseconds.")
-    criteria_count: int = Field(description="The number of criteria that were scored.")
-    rubric_scale: str = Field(description="The scale, for example '1-5'.")
+    evaluation_time_ms: float
+    """The duration in milliseconds."""
+    criteria_count: int
+    """The number of criteria that were scored."""
+    rubric_scale: str
+    """The scale, for example '1-5'."""
 
 
 class DirectScoreResult(ToolModel):
     """The scores, in units of the scale."""
 
-    success: bool = Field(description="Whether there are scores. If false, `error` has the reason.")
-    scores: list[CriterionScore] = Field(description="One entry per criterion; empty without success.")
-    overall_score: float | None = Field(
-        description="The score with equal weights: for one answer, the mean of its scores; null without success."
-    )
-    weighted_score: float | None = Field(
-        description="The score with the criteria's weights: for one answer, the weighted mean; null without success."
-    )
-    summary: Summary | None = Field(
-        description="Strengths, weaknesses and suggestions; null without success or if the output format has none."
-    )
-    metadata: DirectMetadata = Field(description="The duration and settings of the scoring.")
-    error: str | None = Field(None, description="The reason why there is no result; null with success.")
+    success: bool
+    """Whether there are scores. If false, `error` has the reason."""
+    scores: list[CriterionScore]
+    """One entry per criterion; empty without success."""
+    overall_score: float | None
+    """The score with equal weights: for one answer, the mean of its scores; null without success."""
+    weighted_score: float | None
+    """The score with the criteria's weights: for one answer, the weighted mean; null without success."""
+    summary: Summary | None
+    """Strengths, weaknesses and suggestions; null without success or if the output format has none."""
+    metadata: DirectMetadata
+    """The duration and settings of the scoring."""
+    error: str | None = None
+    """The reason why there is no result; null with success."""
     trust: ToolTrust | None = Field(None, description=_TRUST)
 
 
@@ -390,6 +410,8 @@ def _inlined(node: Any, parts: Json) -> Any:
     if not isinstance(node, Mapping):
         return node
     own = {key: _inlined(value, parts) for key, value in node.items() if key != "$ref" and not _is_title(key, value)}
+    if isinstance(description := own.get("description"), str):
+        own["description"] = " ".join(description.split())
     if "$ref" not in node:
         return own
     # Keys next to a reference describe this use of it.
