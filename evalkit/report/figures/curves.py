@@ -10,8 +10,23 @@ from markupsafe import Markup
 
 from evalkit.core.display import estimate, fixed, shorten
 from evalkit.report.counts import RATIOS, LengthClass
-from evalkit.report.figures.drawing import Axis, Figure, canvas, grid, label_width, legend, line, node, path, text
-from evalkit.report.texts import FIGURES, LABELS, Words
+from evalkit.report.figures.drawing import (
+    Axis,
+    Figure,
+    dot,
+    figure,
+    grid,
+    hint,
+    label_width,
+    legend,
+    levels,
+    line,
+    node,
+    path,
+    percent,
+    text,
+)
+from evalkit.report.texts import LABELS, Words
 from evalkit.scoring.catalog import SHORT_TITLES
 from evalkit.scoring.stats.bootstrap import share_interval
 from evalkit.types import Winner
@@ -26,9 +41,9 @@ def _axes(keys: int) -> tuple[Axis, Axis]:
     return Axis(0.0, 1.0, 44.0, WIDTH - 12), Axis(0.0, 1.0, HEIGHT - 44 + 18.0 * keys, 30.0 + 18 * keys)
 
 
-def _framed(keys: Sequence[tuple[str, Words]], elements: Sequence[Markup], title: Words) -> Markup:
+def _framed(name: str, keys: Sequence[tuple[str, Words]], elements: Sequence[Markup], words: str = "") -> Figure:
     key = legend(44.0, 14.0, keys)
-    return canvas(WIDTH, HEIGHT + 18 * len(keys), *key, *elements, label=title)
+    return figure(name, WIDTH, HEIGHT + 18 * len(keys), [*key, *elements], words=words)
 
 
 def reliability(curves: Json) -> Figure | None:
@@ -46,17 +61,12 @@ def reliability(curves: Json) -> Figure | None:
         elements.append(path(points, f"curve also{place}"))
     largest = max(one["n"] for one in bins)
     elements.append(path([(x(one["confidence"]), y(one["accuracy"])) for one in bins], "curve"))
-    elements += [_bin(one, x, y, largest) for one in bins]
-    title, caption = FIGURES["reliability_after" if shown else "reliability"]
-    return Figure("reliability", title, _framed(keys, elements, title), caption)
-
-
-def _bin(one: Json, x: Axis, y: Axis, largest: int) -> Markup:
-    at = x(one["confidence"])
-    label = f"{one['from']:.1f}-{one['to']:.1f}: n = {one['n']}, {one['accuracy']:.2f}"
-    bar = [] if one["low"] is None else [line(at, y(one["low"]), at, y(one["high"]), "whisker")]
-    dot = node("circle", class_="dot", cx=at, cy=y(one["accuracy"]), r=3 + 5 * sqrt(one["n"] / largest))
-    return node("g", node("title", label), *bar, dot)
+    for one in bins:
+        at = x(one["confidence"])
+        label = f"{one['from']:.1f}-{one['to']:.1f}: n = {one['n']}, {one['accuracy']:.2f}"
+        bar = [] if one["low"] is None else [line(at, y(one["low"]), at, y(one["high"]), "whisker")]
+        elements.append(hint(label, *bar, dot(at, y(one["accuracy"]), 3 + 5 * sqrt(one["n"] / largest))))
+    return _framed("reliability", keys, elements, "reliability_after" if shown else "")
 
 
 def frontier(points: Sequence[Json], threshold: float) -> Figure | None:
@@ -72,17 +82,12 @@ def frontier(points: Sequence[Json], threshold: float) -> Figure | None:
     for class_, name in series:
         known = [one for one in points if one[name] is not None]
         elements.append(path([(x(one["tie_rate"]), y(one[name])) for one in known], class_))
-        elements += [_point(one, name, x, y, threshold, class_.removeprefix("curve").strip()) for one in known]
-    title, caption = FIGURES["frontier"]
-    return Figure("frontier", title, _framed([(c, LABELS[name]) for c, name in series], elements, title), caption)
-
-
-def _point(one: Json, name: str, x: Axis, y: Axis, threshold: float, series: str) -> Markup:
-    here = abs(one["threshold"] - threshold) < 1e-9
-    label = f"{one['threshold']:g}: {one['tie_rate']:.2f}, {one[name]:.2f}"
-    class_ = f"{'dot' if here else 'small'} {series or 'also'}"
-    dot = node("circle", class_=class_, cx=x(one["tie_rate"]), cy=y(one[name]), r=6 if here else 3)
-    return node("g", node("title", label), dot)
+        for one in known:
+            kind, size = ("dot", 6) if abs(one["threshold"] - threshold) < 1e-9 else ("small", 3)
+            at = x(one["tie_rate"]), y(one[name])
+            label = f"{one['threshold']:g}: {one['tie_rate']:.2f}, {one[name]:.2f}"
+            elements.append(hint(label, dot(*at, size, f"{kind} {class_.removeprefix('curve').strip() or 'also'}")))
+    return _framed("frontier", [(class_, LABELS[name]) for class_, name in series], elements)
 
 
 def lengths(classes: Sequence[LengthClass], level: float) -> Figure | None:
@@ -90,35 +95,29 @@ def lengths(classes: Sequence[LengthClass], level: float) -> Figure | None:
     used = [(place, one) for place, one in enumerate(classes) if one.decided]
     if not used:
         return None
-    y = Axis(0.0, 1.0, HEIGHT - 44, 30.0)
+    x, y = _axes(0)
     step = (WIDTH - 56) / len(classes)
-    elements = grid(Axis(0.0, 1.0, 44.0, WIDTH - 12), y, (("", ""), LABELS["longer_wins"]))[-1:]
-    for at, label in y.ticks():
-        elements += [line(44.0, at, WIDTH - 12, at, "grid"), text(38.0, at + 4, f"{100 * float(label):g}", "tick end")]
-    elements.append(line(44.0, y(0.5), WIDTH - 12, y(0.5), "chance"))
-    for place, name in enumerate(_names()):
-        elements.append(text(44 + step * (place + 0.5), HEIGHT - 28, name, "tick"))
+    elements = [text(x.start, y.end - 10, LABELS["longer_wins"], "axis start"), *levels(x, y, percent)]
+    elements.append(line(x.start, y(0.5), x.end, y(0.5), "chance"))
+    inner = (f"{low:g}-{high:g}" for low, high in pairwise(RATIOS))
+    elements += _ticks([f"≤ {RATIOS[0]:g}", *inner, f"> {RATIOS[-1]:g}"])
     elements.append(text(WIDTH / 2 + 16, HEIGHT - 8, LABELS["times_longer"], "axis"))
     for place, one in used:
         at, share = 44 + step * (place + 0.5), one.longer / one.decided
         low, high = share_interval(share, one.clusters, level)
         label = f"{one.longer} / {one.decided} ({one.clusters})"
-        elements.append(
-            node(
-                "g",
-                node("title", label),
-                line(at, y(low), at, y(high), "whisker"),
-                node("circle", class_="dot", cx=at, cy=y(share), r=5),
-                text(at + 9, y(share) + 4, f"{one.decided:,}", "count"),
-            )
+        whisker, count = (
+            line(at, y(low), at, y(high), "whisker"),
+            text(at + 9, y(share) + 4, f"{one.decided:,}", "count"),
         )
-    title, caption = FIGURES["lengths"]
-    return Figure("lengths", title, canvas(WIDTH, HEIGHT, *elements, label=title), caption)
+        elements.append(hint(label, whisker, dot(at, y(share), 5), count))
+    return figure("lengths", WIDTH, HEIGHT, elements)
 
 
-def _names() -> list[str]:
-    inner = [f"{low:g}-{high:g}" for low, high in pairwise(RATIOS)]
-    return [f"≤ {RATIOS[0]:g}", *inner, f"> {RATIOS[-1]:g}"]
+def _ticks(names: Sequence[str]) -> list[Markup]:
+    """Return the names of columns below them."""
+    step = (WIDTH - 56) / len(names)
+    return [text(44 + step * (place + 0.5), HEIGHT - 28, name, "tick") for place, name in enumerate(names)]
 
 
 def histogram(judge: Mapping[float, int], annotators: Mapping[float, int]) -> Figure | None:
@@ -132,31 +131,22 @@ def histogram(judge: Mapping[float, int], annotators: Mapping[float, int]) -> Fi
     bars = [_shares(given, values, ends) for given in (judge, annotators) if given]
     tallest = max(max(shares) for shares in bars)
     y, step = Axis(0.0, tallest, HEIGHT - 44, 40.0), (WIDTH - 56) / count
-    elements = []
-    for at, label in y.ticks():
-        elements += [line(44.0, at, WIDTH - 12, at, "grid"), text(38.0, at + 4, f"{100 * float(label):g}", "tick end")]
+    elements = levels(_axes(0)[0], y, percent)
     for k, shares in enumerate(bars):
         width = step * 0.8 / len(bars)
         for place, share in enumerate(shares):
             left = 44 + step * (place + 0.1) + width * k
             bar = node("rect", x=left, y=y(share), width=width, height=y.start - y(share), class_=f"bar bar{k}")
-            elements.append(node("g", node("title", f"{100 * share:.1f}%"), bar))
-    for place in range(count):
-        label = f"{values[place]:g}" if ends is None else f"{(ends[place] + ends[place + 1]) / 2:.3g}"
-        elements.append(text(44 + step * (place + 0.5), HEIGHT - 28, label, "tick"))
-    elements += _keys(len(bars))
-    elements.append(text(WIDTH / 2 + 16, HEIGHT - 8, LABELS["score"], "axis"))
-    title, caption = FIGURES["scores"]
-    return Figure("scores", title, canvas(WIDTH, HEIGHT, *elements, label=title), caption)
-
-
-def _keys(count: int) -> list[Markup]:
-    names: Sequence[Words] = [LABELS["judge"], LABELS["people"]]
-    elements = []
-    for k, name in enumerate(names[:count]):
+            elements.append(hint(f"{100 * share:.1f}%", bar))
+    middles = (
+        [f"{(low + high) / 2:.3g}" for low, high in pairwise(ends)] if ends else [f"{value:g}" for value in values]
+    )
+    elements += _ticks(middles)
+    for k, name in enumerate(("judge", "people")[: len(bars)]):
         elements.append(node("rect", x=44 + 110 * k, y=12, width=12, height=12, class_=f"bar bar{k}"))
-        elements.append(text(62 + 110.0 * k, 22.0, name, "key"))
-    return elements
+        elements.append(text(62 + 110.0 * k, 22.0, LABELS[name], "key"))
+    elements.append(text(WIDTH / 2 + 16, HEIGHT - 8, LABELS["score"], "axis"))
+    return figure("scores", WIDTH, HEIGHT, elements)
 
 
 def _shares(given: Mapping[float, int], values: Sequence[float], ends: Sequence[float] | None) -> list[float]:
@@ -195,8 +185,7 @@ def confusion(table: Json) -> Figure | None:
     others = list(dict.fromkeys(name for row in rows for name in labels[row] if name not in (*names, *CLASSES)))
     columns = [*(names or CLASSES), *(name for name in others if any(labels[row].get(name) for row in rows))]
     counts = [[labels[row].get(column, 0) for column in columns] for row in rows]
-    title, caption = FIGURES["confusion"]
-    return Figure("confusion", title, _table(rows, columns, counts, ("label", "verdict"), title), caption)
+    return _table("confusion", rows, columns, counts, ("label", "verdict"))
 
 
 def passes(counted: Mapping[tuple[Winner | None, Winner | None], int]) -> Figure | None:
@@ -207,13 +196,12 @@ def passes(counted: Mapping[tuple[Winner | None, Winner | None], int]) -> Figure
     found: dict[tuple[str, str], int] = {(a or "missing", b or "missing"): n for (a, b), n in counted.items()}
     used = [name for name in names if name != "missing" or any("missing" in pair for pair in found)]
     counts = [[found.get((row, column), 0) for column in used] for row in used]
-    title, caption = FIGURES["passes"]
-    return Figure("passes", title, _table(used, used, counts, ("first_order", "second_order"), title), caption)
+    return _table("passes", used, used, counts, ("first_order", "second_order"))
 
 
 def _table(
-    rows: Sequence[str], columns: Sequence[str], counts: Sequence[Sequence[int]], axes: tuple[str, str], title: Words
-) -> Markup:
+    name: str, rows: Sequence[str], columns: Sequence[str], counts: Sequence[Sequence[int]], axes: tuple[str, str]
+) -> Figure:
     width, height = CELL
     elements = [
         text(LEFT + width * len(columns) / 2, 16.0, LABELS[axes[1]], "axis"),
@@ -225,11 +213,11 @@ def _table(
         total = sum(cells)
         elements.append(text(LEFT - 10, TOP + height * (i + 0.5) + 4, _named(row, 13), "tick end"))
         for j, n in enumerate(cells):
-            elements.append(
-                _cell(LEFT + width * j, TOP + height * i, n, n / total if total else 0.0, row == columns[j])
-            )
-    size = LEFT + width * len(columns) + 2, TOP + height * len(rows) + 4
-    return canvas(*size, *elements, label=title)
+            share, class_ = n / total if total else 0.0, "same" if row == columns[j] else "other"
+            shade, shown = 0.08 + 0.72 * share if n else 0.0, f"{n:,} ({100 * share:.0f} %)"
+            at = LEFT + width * j, TOP + height * i
+            elements.append(_shaded(*at, f"{n:,}", shown, shade, class_, share > STRONG))
+    return figure(name, LEFT + width * len(columns) + 2, TOP + height * len(rows) + 4, elements)
 
 
 def _named(name: str, width: int) -> Words:
@@ -237,17 +225,11 @@ def _named(name: str, width: int) -> Words:
     return _NAMES.get(name, (short, short))
 
 
-def _cell(x: float, y: float, n: int, share: float, same: bool) -> Markup:
-    shade = 0.08 + 0.72 * share if n else 0.0
-    return _shaded(x, y, f"{n:,}", f"{n:,} ({100 * share:.0f} %)", shade, "same" if same else "other", share > STRONG)
-
-
-def _shaded(x: float, y: float, words: str, hint: str, shade: float, class_: str, strong: bool) -> Markup:
+def _shaded(x: float, y: float, words: str, shown: str, shade: float, class_: str, strong: bool) -> Markup:
     width, height = CELL
     inside = {"x": x + 1, "y": y + 1, "width": width - 2, "height": height - 2}
-    return node(
-        "g",
-        node("title", hint),
+    return hint(
+        shown,
         node("rect", **inside, class_="cell"),
         node("rect", **inside, class_=class_, fill_opacity=f"{shade:.2f}" if shade else "0"),
         text(x + width / 2, y + height / 2 + 5, words, "cellvalue strong" if strong else "cellvalue"),
@@ -261,7 +243,6 @@ def slices(rows: Sequence[Json], confidence: float) -> Figure | None:
     metrics = list(dict.fromkeys(row["metric"] for row in rows))
     names = list(dict.fromkeys((row["column"], row["value"]) for row in rows))
     width, height = CELL
-    title, caption = FIGURES["slices"]
     left = label_width((f"{column} {value}" for column, value in names), 14.0, 220.0)
     elements = []
     for place, metric in enumerate(metrics):
@@ -274,7 +255,6 @@ def slices(rows: Sequence[Json], confidence: float) -> Figure | None:
         known, p = row["estimate"], row["p_holm"]
         words = "" if known is None else fixed(known, 2) + ("*" if p is not None and p <= 1 - confidence else "")
         share = min(max(known or 0.0, 0.0), 1.0)
-        hint = f"{row['n']:,}: {estimate(known, row['low'], row['high'], lambda value: fixed(value, 2))}"
-        elements.append(_shaded(x, y, words, hint, 0.8 * share, "same", share > STRONG))
-    size = left + width * len(metrics) + 2, 30.0 + height * len(names)
-    return Figure("slices", title, canvas(*size, *elements, label=title), caption)
+        shown = f"{row['n']:,}: {estimate(known, row['low'], row['high'], lambda value: fixed(value, 2))}"
+        elements.append(_shaded(x, y, words, shown, 0.8 * share, "same", share > STRONG))
+    return figure("slices", left + width * len(metrics) + 2, 30.0 + height * len(names), elements)

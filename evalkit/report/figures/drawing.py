@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor, inf, isnan, log10
 
 from markupsafe import Markup, escape
 
-from evalkit.report.texts import Words
+from evalkit.report.texts import FIGURES, Words
 from evalkit.values import frozen
 
 
@@ -79,6 +79,16 @@ def _value(value: object) -> str:
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
 
 
+def hint(words: str, *children: object) -> Markup:
+    """Return elements as one, with a text that is shown while the pointer is on them."""
+    return node("g", node("title", words), *children)
+
+
+def dot(x: float, y: float, size: float, class_: str = "dot") -> Markup:
+    """Return a filled circle."""
+    return node("circle", class_=class_, cx=x, cy=y, r=size)
+
+
 def canvas(width: float, height: float, *children: object, label: Words) -> Markup:
     """Return a drawing of this size in pixels, which shrinks with the page."""
     return node(
@@ -114,21 +124,27 @@ def path(points: Iterable[tuple[float, float]], class_: str) -> Markup:
     return node("path", d=f"M{places}", class_=class_) if places else Markup("")
 
 
-def grid(x: Axis, y: Axis, labels: tuple[Words, Words], percent: bool = True) -> list[Markup]:
-    """Return the grid, ticks and labels of a plot's two axes."""
+def levels(x: Axis, y: Axis, label: Callable[[str], str] = str) -> list[Markup]:
+    """Return a line across the plot for each tick of the vertical axis, with its label."""
+    ticks = [(line(x.start, at, x.end, at, "grid"), at, label(words)) for at, words in y.ticks()]
+    return [
+        element for across, at, words in ticks for element in (across, text(x.start - 6, at + 4, words, "tick end"))
+    ]
+
+
+def grid(x: Axis, y: Axis, labels: tuple[Words, Words]) -> list[Markup]:
+    """Return the grid, ticks in percent and labels of a plot's two axes."""
     elements = []
     for place, label in x.ticks():
-        elements.append(line(place, y.start, place, y.end, "grid"))
-        elements.append(text(place, y.start + 16, _percent(label) if percent else label, "tick"))
-    for place, label in y.ticks():
-        elements.append(line(x.start, place, x.end, place, "grid"))
-        elements.append(text(x.start - 6, place + 4, _percent(label) if percent else label, "tick end"))
+        elements += [line(place, y.start, place, y.end, "grid"), text(place, y.start + 16, percent(label), "tick")]
+    elements += levels(x, y, percent)
     elements.append(text((x.start + x.end) / 2, y.start + 34, labels[0], "axis"))
     elements.append(text(x.start, y.end - 10, labels[1], "axis start"))
     return elements
 
 
-def _percent(label: str) -> str:
+def percent(label: str) -> str:
+    """Return the label of a share as a number of percent."""
     return f"{100 * float(label.replace(',', '')):g}"
 
 
@@ -150,3 +166,11 @@ def text_width(words: Words | str, size: float = 8.5) -> float:
 def label_width(names: Iterable[str], extra: float, limit: float) -> float:
     """Return the width of the longest of `names` plus `extra`, in pixels, but at most `limit`."""
     return min(limit, max(map(text_width, names), default=0.0) + extra)
+
+
+def figure(
+    name: str, width: float, height: float, elements: Iterable[Markup], *, words: str = "", wide: bool = False
+) -> Figure:
+    """Return a figure of elements, with the title and caption of `words`, by default those of its name."""
+    title, caption = FIGURES[words or name]
+    return Figure(name, title, canvas(width, height, *elements, label=title), caption, wide)

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from evalkit.core.display import interval, shorten
 from evalkit.report.agreement_findings import class_names
-from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text, text_width
+from evalkit.report.figures.drawing import Axis, Figure, canvas, dot, line, node, text, text_width
 from evalkit.report.texts import FIGURES, Words, metric_words
 from evalkit.scoring.catalog import CATALOG, COLUMNS
 from evalkit.types import Metric
@@ -139,7 +139,7 @@ def _marks(row: Row, axis: Axis, y: float) -> list[Markup]:
     if metric.worst_low is not None and metric.worst_high is not None:
         parts.append(line(axis(metric.worst_low), y, axis(metric.worst_high), y, "worst"))
     if metric.value is not None:
-        parts.append(node("circle", class_="dot", cx=axis(metric.value), cy=y, r=5))
+        parts.append(dot(axis(metric.value), y, 5))
     return parts
 
 

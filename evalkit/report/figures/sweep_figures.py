@@ -8,9 +8,22 @@ from math import ceil, floor, log10
 from markupsafe import Markup
 
 from evalkit.core.display import interval, shorten
-from evalkit.report.figures.drawing import Axis, Figure, canvas, label_width, line, node, path, text, text_width
+from evalkit.report.figures.drawing import (
+    Axis,
+    Figure,
+    dot,
+    figure,
+    hint,
+    label_width,
+    levels,
+    line,
+    node,
+    path,
+    text,
+    text_width,
+)
 from evalkit.report.figures.forest import Row, bounds, forest_figure
-from evalkit.report.texts import FIGURES, LABELS, metric_words
+from evalkit.report.texts import LABELS, metric_words
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.leaderboard import COST, Contrast, Standing
 from evalkit.types import Metric
@@ -47,17 +60,22 @@ def _digits(metrics: Sequence[Metric]) -> int:
 
 def pareto_front(rows: Sequence[Standing], by: str | None, names: Mapping[str, str]) -> Figure | None:
     """Return agreement against cost for each configuration, with the Pareto front as a line."""
-    known = [(row, *_both(row, by)) for row in rows if row.pareto is not None]
-    points = [(row, metric, cost) for row, metric, cost in known if metric is not None and cost is not None]
+    points = [
+        (row, found, price.value)
+        for row in rows
+        if row.pareto is not None
+        and (found := row.metrics.get(by or "")) is not None
+        and (price := row.metrics.get(COST)) is not None
+        and found.value is not None
+        and price.value is not None
+    ]
     if len({cost for _, _, cost in points}) < 2:
         return None
     values = [x for _, metric, _ in points for x in (metric.value, metric.low, metric.high) if x is not None]
     margin = 0.05 * (max(values) - min(values)) or 0.05
     x, places, unit = _cost_axis([cost for *_, cost in points])
     y = Axis(min(values) - margin, max(values) + margin, HEIGHT - 48, 30.0)
-    elements = [text(x.start, 18.0, metric_words(by or ""), "axis start")]
-    for at, label in y.ticks():
-        elements += [line(x.start, at, x.end, at, "grid"), text(x.start - 6, at + 4, label, "tick end")]
+    elements = [text(x.start, 18.0, metric_words(by or ""), "axis start"), *levels(x, y)]
     for at, label in unit:
         elements += [line(at, y.start, at, y.end, "grid"), text(at, y.start + 16, label, "tick")]
     elements.append(text((x.start + x.end) / 2, HEIGHT - 10, LABELS["cost"], "axis"))
@@ -68,14 +86,7 @@ def pareto_front(rows: Sequence[Standing], by: str | None, names: Mapping[str, s
         shown.setdefault((places[cost], y(metric.value or 0.0)), []).append((row, metric))
     elements += [_point(*place, same, y, names) for place, same in shown.items()]
     elements += _labels({place: same for place, same in shown.items() if same[0][0].pareto}, names, x, y)
-    title, caption = FIGURES["front"]
-    return Figure("front", title, canvas(WIDTH, HEIGHT, *elements, label=title), caption, wide=True)
-
-
-def _both(row: Standing, by: str | None) -> tuple[Metric | None, float | None]:
-    metric, cost = row.metrics.get(by or ""), row.metrics.get(COST)
-    known = metric is not None and metric.value is not None
-    return (metric if known else None), (cost.value if cost else None)
+    return figure("front", WIDTH, HEIGHT, elements, wide=True)
 
 
 def _cost_axis(costs: Sequence[float]) -> tuple[Axis, dict[float, float], list[tuple[float, str]]]:
@@ -96,11 +107,10 @@ def _point(
 ) -> Markup:
     """Return the dot of configurations with the same agreement and cost."""
     row, metric = same[0]
-    parts = [node("title", "\n".join(f"{names[one.job]}: {interval(metric)}" for one, metric in same))]
+    parts = [dot(at, value, 6) if row.pareto else dot(at, value, 4, "small")]
     if metric.low is not None and metric.high is not None:
-        parts.append(line(at, y(metric.low), at, y(metric.high), "whisker" if row.pareto else "faint"))
-    parts.append(node("circle", class_="dot" if row.pareto else "small", cx=at, cy=value, r=6 if row.pareto else 4))
-    return node("g", *parts)
+        parts.insert(0, line(at, y(metric.low), at, y(metric.high), "whisker" if row.pareto else "faint"))
+    return hint("\n".join(f"{names[one.job]}: {interval(metric)}" for one, metric in same), *parts)
 
 
 def _labels(
@@ -145,19 +155,9 @@ def significance_groups(
             elements.append(text(margin + side * (i + 0.5), 18.0, str(i + 1), "tick"))
         for j, other in enumerate(ranked):
             if i != j and (found := known.get(frozenset((row.job, other.job)))):
-                elements.append(_square(margin + side * j, y, side, found, alpha))
+                x, p = margin + side * j, found.p_holm
+                class_ = "cell" if p is None or p > alpha else "apart"
+                square = node("rect", class_=class_, x=x + 1, y=y + 1, width=side - 2, height=side - 2)
+                elements.append(hint(f"{found.difference:+.3f}, p = {'-' if p is None else f'{p:.2g}'}", square))
     size = side * len(ranked)
-    title, caption = FIGURES["differences"]
-    return Figure(
-        "differences", title, canvas(margin + size + 4, size + 32, *elements, label=title), caption, wide=True
-    )
-
-
-def _square(x: float, y: float, side: float, found: Contrast, alpha: float) -> Markup:
-    p = "-" if found.p_holm is None else f"{found.p_holm:.2g}"
-    sure = found.p_holm is not None and found.p_holm <= alpha
-    return node(
-        "g",
-        node("title", f"{found.difference:+.3f}, p = {p}"),
-        node("rect", class_="apart" if sure else "cell", x=x + 1, y=y + 1, width=side - 2, height=side - 2),
-    )
+    return figure("differences", margin + size + 4, size + 32, elements, wide=True)

@@ -12,9 +12,9 @@ from evalkit.core.translation import Text, gettext, in_every_language
 from evalkit.report.agreement_findings import class_names
 from evalkit.report.case_list import letter
 from evalkit.report.counts import Spending
-from evalkit.report.figures.drawing import Axis, Figure, canvas, line, node, text, text_width
+from evalkit.report.figures.drawing import Axis, Figure, figure, hint, line, node, text, text_width
 from evalkit.report.figures.forest import Row, bounds, forest_figure
-from evalkit.report.texts import FIGURES, LABELS, Words, metric_words
+from evalkit.report.texts import FIGURES, LABELS, metric_words
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Metric
 from evalkit.values import Json
@@ -53,8 +53,7 @@ def cycles(found: Json) -> Figure | None:
         node("g", *_graph(one), transform=f"translate({SIDE * (place % across):.0f} {SIDE * (place // across):.0f})")
         for place, one in enumerate(cases)
     ]
-    title, caption = FIGURES["cycles"]
-    return Figure("cycles", title, canvas(SIDE * across, SIDE * down, *elements, label=title), caption, wide=True)
+    return figure("cycles", SIDE * across, SIDE * down, elements, wide=True)
 
 
 def _graph(case: Json) -> list[Markup]:
@@ -68,14 +67,8 @@ def _graph(case: Json) -> list[Markup]:
     for k in members:
         x, y = place[k]
         model = case["models"][k] if k < len(case["models"]) else None
-        elements.append(
-            node(
-                "g",
-                node("title", f"{letter(k)} {model or ''}"),
-                node("circle", cx=x, cy=y, r=NODE, class_="knot"),
-                text(x, y + 5, letter(k), "cellvalue"),
-            )
-        )
+        knot = node("circle", cx=x, cy=y, r=NODE, class_="knot")
+        elements.append(hint(f"{letter(k)} {model or ''}", knot, text(x, y + 5, letter(k), "cellvalue")))
     return [text(SIDE / 2, 14.0, shorten(str(case["case_id"]), 28), "tick"), *elements]
 
 
@@ -101,21 +94,30 @@ CORRECTED = ("win_rate/a", "win_rate/b", "tie_rate")
 def costs(judges: Mapping[str, Spending], cases: int) -> Figure | None:
     """Return tokens per case, cost per case and latency of each judge; `None` if no usage is known."""
     used = {name: one for name, one in judges.items() if one.answers}
-    totals = {name: (one.prompt_tokens + one.completion_tokens) / max(1, cases) for name, one in used.items()}
-    if not totals or not max(totals.values()):
+    cases = max(1, cases)
+    most = max(((one.prompt_tokens + one.completion_tokens) / cases for one in used.values()), default=0.0)
+    if not most:
         return None
-    axis = Axis(0.0, max(totals.values()), LEFT, RIGHT)
+    axis = Axis(0.0, most, LEFT, RIGHT)
     elements: list[Markup] = []
     bottom = ROW * len(used)
     for x, tick in axis.ticks(3):
         elements += [line(x, 0.0, x, bottom, "grid"), text(x, bottom + 16, tick, "tick")]
-    labels = [in_every_language(_label(one, max(1, cases))) for one in used.values()]
+    labels = [in_every_language(_label(one, cases)) for one in used.values()]
     for place, ((name, one), label) in enumerate(zip(used.items(), labels, strict=True)):
-        elements += _judge(name, one, max(1, cases), axis, ROW * place, label)
+        y, prompt = ROW * place, one.prompt_tokens / cases
+        middle, end = axis(prompt), axis(prompt + one.completion_tokens / cases)
+        elements += [
+            text(LEFT - 12, y + 26, shorten(name, 24), "name"),
+            hint(
+                f"{prompt:,.0f} + {one.completion_tokens / cases:,.0f}",
+                node("rect", class_="bar bar0", x=axis.start, y=y + 12, width=middle - axis.start, height=20),
+                node("rect", class_="bar bar1", x=middle, y=y + 12, width=end - middle, height=20),
+            ),
+            text(RIGHT + 16, y + 26, label, "value"),
+        ]
     elements.append(text((LEFT + RIGHT) / 2, bottom + 34, LABELS["tokens_a_case"], "axis"))
-    title, caption = FIGURES["costs"]
-    width = max(WIDTH, RIGHT + 16 + max(map(text_width, labels)))
-    return Figure("costs", title, canvas(width, bottom + 40, *elements, label=title), caption, wide=True)
+    return figure("costs", max(WIDTH, RIGHT + 16 + max(map(text_width, labels))), bottom + 40, elements, wide=True)
 
 
 def _label(one: Spending, cases: int) -> Text:
@@ -125,21 +127,6 @@ def _label(one: Spending, cases: int) -> Text:
     if half is None or most is None:
         return label
     return gettext("{cost} · {half:.2g} s, 90% ≤ {most:.2g} s", cost=label, half=half, most=most)
-
-
-def _judge(name: str, one: Spending, cases: int, axis: Axis, y: float, label: Words) -> list[Markup]:
-    prompt, completion = one.prompt_tokens / cases, one.completion_tokens / cases
-    middle = axis(prompt)
-    return [
-        text(LEFT - 12, y + 26, shorten(name, 24), "name"),
-        node(
-            "g",
-            node("title", f"{prompt:,.0f} + {completion:,.0f}"),
-            node("rect", class_="bar bar0", x=axis.start, y=y + 12, width=middle - axis.start, height=20),
-            node("rect", class_="bar bar1", x=middle, y=y + 12, width=axis(prompt + completion) - middle, height=20),
-        ),
-        text(RIGHT + 16, y + 26, label, "value"),
-    ]
 
 
 def corrected(metrics: Mapping[str, Metric]) -> Figure | None:
