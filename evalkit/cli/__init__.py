@@ -67,15 +67,15 @@ def _status_of(function: Callable[[T], int], given: T) -> int:
         return function(given)
     except EvalkitError as error:
         _print_error(error)
-        return int(error.status)
+        return error.status
     except UnicodeDecodeError as error:
         _print_error(ConfigError(f"a file is not UTF-8 (the byte at offset {error.start})", remedy="save it as UTF-8"))
-        return int(ExitStatus.WRONG)
+        return ExitStatus.WRONG
     except KeyboardInterrupt as stop:
         return _interrupted(stop)
     except BrokenPipeError:
         sys.stderr.close()
-        return int(ExitStatus.WRONG)
+        return ExitStatus.WRONG
 
 
 def _interrupted(stop: KeyboardInterrupt) -> int:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from evalkit.alignment.alignment import SIDES, Alignment, Labels, Outcome, Proof, align, check_calls
 from evalkit.alignment.examples import EXAMPLES
 from evalkit.alignment.gepa_optimizer import ROUNDS
-from evalkit.cli.console import log, plain_console, print_heading, text_table
+from evalkit.cli.console import log, plain_console, print_heading, reported, text_table
 from evalkit.cli.finished_run import check_named, read_value
 from evalkit.config import JudgeConfig
 from evalkit.config.align import CALLS, PROMPT, AlignConfig
@@ -21,7 +21,7 @@ from evalkit.core.display import dollars, number
 from evalkit.core.splits import clusters_named
 from evalkit.core.translation import in_every_language
 from evalkit.decision import SCORES
-from evalkit.errors import ConfigError, ExitStatus, TrackingError, did_you_mean
+from evalkit.errors import ConfigError, ExitStatus, did_you_mean
 from evalkit.report.comparison import with_interval
 from evalkit.report.decisions import USES
 from evalkit.results import RunResult
@@ -62,21 +62,19 @@ def main(arguments: Namespace) -> int:
     return int(max(status, _register(result, found)))
 
 
-def _register(result: RunResult, found: Alignment) -> ExitStatus:
+def _register(result: RunResult, found: Alignment) -> int:
     """Register a better prompt with its metrics in MLflow, and return the exit status."""
     if found.preset is None or found.test is None or not found.prompt:
         return ExitStatus.DONE
     values = {"before": found.test.before, "after": found.test.after, "difference": found.test.gain}
     tags = {f"evalkit.align.{name}": with_interval(metric) for name, metric in values.items()}
     tags["evalkit.align.metric"] = found.metric
-    try:
+    statuses: list[int] = [ExitStatus.DONE]
+    with reported(statuses):
         version = register_prompt(result.config.tracking, found.preset.stem, found.prompt, tags, folder=Path.cwd())
-    except TrackingError as error:
-        log("error", str(error))
-        return ExitStatus.NOT_TRACKED
-    if version:
-        print(f"MLflow: prompt {version}")
-    return ExitStatus.DONE
+        if version:
+            print(f"MLflow: prompt {version}")
+    return max(statuses)
 
 
 def read_settings(words: Sequence[str]) -> AlignConfig:

@@ -59,7 +59,7 @@ def _write(arguments: Namespace) -> int:
         _note_skipped(found)
         if not found.requests:
             print("0 requests to write: each has a stored answer; `evalkit run` uses them")
-            return int(ExitStatus.DONE)
+            return ExitStatus.DONE
         _note_pending(path, found)
     shown = url if without_password(url) == url else None
     limits = {"max_requests": arguments.max_requests, "max_bytes": arguments.max_megabytes * 10**6}
@@ -72,7 +72,7 @@ def _write(arguments: Namespace) -> int:
         f"{count:,} requests in {len(written):,} file{'s' * (len(written) > 1)}, about {found.tokens:,} prompt tokens; "
         f"{rounds}, and answers that must be requested again need one more"
     )
-    return int(ExitStatus.DONE)
+    return ExitStatus.DONE
 
 
 async def _record(job: PlannedJob, store: Store | None, into: Round) -> JudgingResult:

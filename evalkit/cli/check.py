@@ -16,8 +16,8 @@ from evalkit.cli.parser import UsageError, check_overrides, is_override
 from evalkit.core.display import relative
 from evalkit.core.translation import Translator, gettext, translator
 from evalkit.decision import Decision, metrics_of
-from evalkit.errors import ConfigError, DatasetError, ExitStatus, TrackingError
-from evalkit.values import Json, frozen
+from evalkit.errors import ConfigError, DatasetError
+from evalkit.values import frozen
 
 if TYPE_CHECKING:
     from evalkit.interop import ImportedJudgments
@@ -181,25 +181,20 @@ def _rows(path: Path, name: str, *, several: bool) -> Rows:
 
 def _score(checked: _Checked, source: str, overrides: Sequence[str], arguments: Namespace) -> int:
     from evalkit.api import default_folder, track
-    from evalkit.cli.console import log
+    from evalkit.cli.console import reported
     from evalkit.hydra_app import load_settings
     from evalkit.import_run import import_run
 
     brought = checked.brought
     config = load_settings(dict(brought.settings), overrides)
     folder = arguments.output or default_folder(config)
-    path = {"path": str(folder.absolute() / "cases.jsonl"), "format": "jsonl"}
-    config = config.model_copy(update={"dataset": config.dataset.model_copy(update=path)})
+    config = config.with_({"dataset.path": str(folder.absolute() / "cases.jsonl"), "dataset.format": "jsonl"})
     brought = replace(brought, notes=(*brought.notes, *checked.warnings))
     result = import_run(config, brought, folder, source=source, read=False, overwrite=arguments.overwrite).result
-    status = ExitStatus.DONE
-    if config.tracking.enabled:
-        try:
-            result = track(config, result)
-        except TrackingError as error:
-            log("error", str(error))
-            status = ExitStatus.NOT_TRACKED
-    return max(int(status), _print(result, checked.roles, as_json=arguments.json))
+    statuses: list[int] = []
+    with reported(statuses):
+        result = track(config, result) if config.tracking.enabled else result
+    return max([*statuses, _print(result, checked.roles, as_json=arguments.json)])
 
 
 def _check_run(folder: Path, overrides: Sequence[str], arguments: Namespace) -> int:
@@ -288,7 +283,7 @@ def _unlabeled(result: RunResult) -> list[str]:
 
 def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     from evalkit.cli.console import plain_console, terminal_width, text_table
-    from evalkit.cli.finished_run import print_gate
+    from evalkit.cli.finished_run import gate_status, print_gate
     from evalkit.cli.summary import WIDTH, leaderboard_table, metric_table
     from evalkit.gating import GATE
     from evalkit.report.findings import TABLES, corrections, findings_of
@@ -320,7 +315,7 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
             "paths": {"folder": str(folder), "report": str(report)},
         }
         print(json.dumps(content, ensure_ascii=False))
-        return _gate_status(result.manifest.get(GATE), result)
+        return gate_status(result)
     console = plain_console()
     console.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
     if len(decisions) > 1:
@@ -331,10 +326,8 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     if board is not None:
         console.print(leaderboard_table(board, board.rows, max(WIDTH, terminal_width()))[0], "")
     if roles:
-        table = text_table(("column", "role", "why"))
-        for role in roles[:MOST_ROLES]:
-            table.add_row(role.column, role.role, role.why)
-        console.print(table, "")
+        rows = ((role.column, role.role, role.why) for role in roles[:MOST_ROLES])
+        console.print(text_table(("column", "role", "why"), rows=rows), "")
     for note in result.manifest.get("notes", ()):
         text = gettext("note: {note}", note=note_text(note)).render(words)
         console.print(text, markup=False, highlight=False)
@@ -344,12 +337,3 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     sent = gettext("the texts were written to {folder} and sent to the tracker")
     print((sent if result.config.tracking.enabled else kept).fill(folder=relative(folder)).render(words))
     return status
-
-
-def _gate_status(gate: Json | None, result: RunResult) -> int:
-    if not gate or gate["state"] == "held":
-        return int(ExitStatus.DONE)
-    if gate["state"] == "failed":
-        return int(ExitStatus.GATE_FAILED)
-    strict = result.config.gate.undecided == "exit_5"
-    return int(ExitStatus.GATE_UNDECIDED if strict else ExitStatus.DONE)

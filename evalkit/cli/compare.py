@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import ValidationError
-from rich.table import Table
 
 from evalkit.cli.console import plain_console, print_heading, text_table
 from evalkit.cli.finished_run import apply_settings, read_value
@@ -29,7 +29,7 @@ from evalkit.runs.records import as_csv, metric_values
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
 from evalkit.scoring.drift import measure_drift
 from evalkit.tracking import find_run
-from evalkit.values import JsonObject
+from evalkit.values import Json, JsonObject
 
 SCORING = ("confidence", "bootstrap", "seed", "cluster")
 OPTIONS = ("metrics", *SCORING, "folder", "tracking.uri")
@@ -44,9 +44,7 @@ def main(arguments: Namespace) -> int:
     runs, options = _split(arguments.runs, OPTIONS, "compare")
     if len(runs) < 2:
         raise UsageError("compare", "needs two or more runs: folders or MLflow run ids")
-    tracking = _tracking(options)
-    with TemporaryDirectory(prefix="evalkit-") as scratch:
-        results = [find_run(run, tracking, folder=Path.cwd(), scratch=Path(scratch)) for run in runs]
+    with _found(runs, options) as results:
         entries = [
             RunEntry(name, apply_settings(result), result.cases, result.judgments)
             for name, result in zip(_names(runs, results), results, strict=True)
@@ -64,8 +62,7 @@ def drift(arguments: Namespace) -> int:
     runs, options = _split(arguments.runs, DRIFT_OPTIONS, "drift")
     if len(runs) != 2:
         raise UsageError("drift", "needs two runs, before and after: folders or MLflow run ids")
-    with TemporaryDirectory(prefix="evalkit-") as scratch:
-        results = [find_run(run, _tracking(options), folder=Path.cwd(), scratch=Path(scratch)) for run in runs]
+    with _found(runs, options) as results:
         if arguments.labels is not None:
             results = _relabeled(results, arguments.labels)
         before, after = (
@@ -116,9 +113,13 @@ def _relabeled(results: Sequence[RunResult], path: Path) -> list[RunResult]:
     return [*bare[:-1], replace(bare[-1], cases=cases)]
 
 
-def _tracking(options: JsonObject) -> TrackingConfig:
+@contextmanager
+def _found(runs: Sequence[str], options: Json) -> Iterator[list[RunResult]]:
+    """Find runs, whose files exist inside the block."""
     uri = options.get("tracking.uri")
-    return TrackingConfig() if uri is None else TrackingConfig(uri=str(uri))
+    tracking = TrackingConfig(uri=None if uri is None else str(uri))
+    with TemporaryDirectory(prefix="evalkit-") as scratch:
+        yield [find_run(run, tracking, folder=Path.cwd(), scratch=Path(scratch)) for run in runs]
 
 
 def _split(words: Sequence[str], known: Sequence[str], command: str) -> tuple[list[str], JsonObject]:
@@ -216,20 +217,11 @@ def _print(comparison: Comparison, results: Sequence[RunResult]) -> None:
             console.print(f"note: {count} cases of {name} are not in every run and were omitted")
     if comparison.clusters:
         console.print(f"note: {comparison.clusters}")
-    console.print()
-    console.print(_table(values_table(comparison, [result.decision for result in results])))
-    console.print()
-    console.print(_table(differences_table(comparison)))
+    for rows in (values_table(comparison, [result.decision for result in results]), differences_table(comparison)):
+        console.print("", text_table(rows[0], rows=rows[1:]))
     console.print()
     for sentence in sentences(comparison):
         console.print(f"  • {sentence}")
     for name, result in zip(comparison.runs, results, strict=True):
         for advice in conclusion(result):
             console.print(f"  • {name}: {advice.text}")
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Table:
-    table = text_table(rows[0])
-    for row in rows[1:]:
-        table.add_row(*row)
-    return table

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 from rich.text import Text
 
+from evalkit.errors import EvalkitError, TrackingError
 from evalkit.plugins import allowing_code, code_allowed
 from evalkit.values import frozen
 
@@ -108,8 +109,18 @@ def plain_console() -> Console:
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=WIDE)
 
 
-def text_table(left: Iterable[str] = (), right: Iterable[str] = ()) -> Table:
-    """Return an empty table without lines; `left` and `right` are the headings of columns with this alignment."""
+@contextmanager
+def reported(statuses: list[int], kind: type[EvalkitError] = TrackingError, where: str = "") -> Iterator[None]:
+    """Print an error of this kind inside the block, after where it happened, and add its exit status to `statuses`."""
+    try:
+        yield
+    except kind as error:
+        log("error", f"{where}{error}")
+        statuses.append(error.status)
+
+
+def text_table(left: Iterable[str] = (), right: Iterable[str] = (), rows: Iterable[Iterable[str]] = ()) -> Table:
+    """Return a table without lines; `left` and `right` are the headings of columns with this alignment."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -117,6 +128,8 @@ def text_table(left: Iterable[str] = (), right: Iterable[str] = ()) -> Table:
         table.add_column(heading)
     for heading in right:
         table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 

@@ -16,7 +16,7 @@ import yaml
 from pydantic import ValidationError
 from rich.console import Console
 
-from evalkit.cli.console import log, log_style, plain_console, print_heading, text_table
+from evalkit.cli.console import log, log_style, plain_console, print_heading, reported, text_table
 from evalkit.cli.parser import UsageError
 from evalkit.config import RunConfig, TrackingConfig
 from evalkit.config.run_config import config_error, known_keys
@@ -172,24 +172,26 @@ def print_gate(result: RunResult) -> int:
     """Report the outcome of a gate, write its table to the summary of GitHub Actions, and return the exit status."""
     gate = result.manifest.get(GATE)
     if not gate:
-        return int(ExitStatus.DONE)
-    status = ExitStatus.DONE
-    try:
+        return ExitStatus.DONE
+    statuses: list[int] = [gate_status(result)]
+    with reported(statuses, ConfigError):
         write_step_summary(result.folder)
-    except ConfigError as error:
-        log("error", str(error))
-        status = error.status
-    if gate["state"] == "failed":
-        log("error", f"gate failed: {gate_faults(gate)}", gate=gate)
-        status = ExitStatus.GATE_FAILED
-    elif gate["state"] == "undecided" and result.config.gate.undecided == "exit_5":
-        log("error", f"gate undecided: {gate_faults(gate)}", gate=gate)
-        status = max(status, ExitStatus.GATE_UNDECIDED)
+    if statuses[0]:
+        log("error", f"gate {gate['state']}: {gate_faults(gate)}", gate=gate)
     elif not log_style():
         count = len(gate["rules"])
         rules = f"{count} rule" if count == 1 else f"all {count} rules"
         print(f"gate: {gate_faults(gate)}" if gate["state"] == "undecided" else f"gate: {rules} passed")
-    return int(status)
+    return max(statuses)
+
+
+def gate_status(result: RunResult) -> int:
+    """Return the exit status that a run's gate asks for."""
+    state = (result.manifest.get(GATE) or {}).get("state")
+    if state == "failed":
+        return ExitStatus.GATE_FAILED
+    strict = state == "undecided" and result.config.gate.undecided == "exit_5"
+    return ExitStatus.GATE_UNDECIDED if strict else ExitStatus.DONE
 
 
 PLACES = ("store.url", "dataset.path", "judge.api_base", "tracking.uri")
@@ -210,7 +212,7 @@ def reproduce_(arguments: Namespace) -> int:
     if folder is None and (named := [word for word in arguments.overrides if word.startswith(FOLDER)]):
         folder = Path(named[-1].removeprefix(FOLDER))
     uri = next((word.partition("=")[2] for word in overrides if word.startswith("tracking.uri=")), None)
-    tracking = TrackingConfig() if uri is None else TrackingConfig(uri=uri)
+    tracking = TrackingConfig(uri=uri)
     with TemporaryDirectory(prefix="evalkit-") as scratch:
         jobs = find_jobs(run, tracking, folder=Path.cwd(), scratch=Path(scratch))
         if jobs is not None:
@@ -220,7 +222,7 @@ def reproduce_(arguments: Namespace) -> int:
     _print(run, result, found)
     if folder is not None:
         _write(folder, _content(run, result, found))
-    return int(ExitStatus.DONE if found.equal else ExitStatus.GATE_FAILED)
+    return ExitStatus.DONE if found.equal else ExitStatus.GATE_FAILED
 
 
 def _reproduced(result: RunResult, overrides: Sequence[str]) -> Reproduction:
@@ -233,23 +235,19 @@ def _reproduce_jobs(
     sweep: str, jobs: Mapping[str, Callable[[], RunResult]], overrides: Sequence[str], folder: Path | None
 ) -> int:
     """Reproduce each job of a sweep and print a line for it; a job that cannot be read does not stop the others."""
-    status, contents, equal = ExitStatus.DONE, [], 0
+    statuses, contents, equal = [int(ExitStatus.DONE)], [], 0
     for name, fetch in jobs.items():
-        try:
+        with reported(statuses, EvalkitError, f"{name}: "):
             result = fetch()
             found = _reproduced(result, overrides)
-        except EvalkitError as error:
-            log("error", f"{name}: {error}")
-            status = max(status, error.status)
-            continue
-        contents.append(_content(name, result, found))
-        equal += found.equal
-        status = status if found.equal else max(status, ExitStatus.GATE_FAILED)
-        print(f"{name}: {_in_one_line(found)}")
+            contents.append(_content(name, result, found))
+            equal += found.equal
+            statuses.append(ExitStatus.DONE if found.equal else ExitStatus.GATE_FAILED)
+            print(f"{name}: {_in_one_line(found)}")
     print(f"{sweep}: {equal} of {len(jobs)} jobs reproduced")
     if folder is not None:
         _write(folder, {"run": sweep, "equal": equal == len(jobs), "jobs": contents})
-    return int(status)
+    return max(statuses)
 
 
 def _in_one_line(found: Reproduction) -> str:
@@ -304,11 +302,8 @@ def _print(run: str, result: RunResult, found: Reproduction) -> None:
 
 
 def _print_table(console: Console, heading: str, changes: Sequence[MetricChange]) -> None:
-    table = text_table((heading, "was", "is"))
-    for change in changes[:MOST_ROWS]:
-        table.add_row(change.what, _short(change.was), _short(change.now))
-    console.print()
-    console.print(table)
+    rows = ((change.what, _short(change.was), _short(change.now)) for change in changes[:MOST_ROWS])
+    console.print("", text_table((heading, "was", "is"), rows=rows))
     if len(changes) > MOST_ROWS:
         console.print(f"and {len(changes) - MOST_ROWS} more; --output FOLDER writes them all")
 

@@ -21,13 +21,13 @@ from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from evalkit import sweeps
-from evalkit.cli.console import CommandSettings, log, log_style
+from evalkit.cli.console import CommandSettings, log, log_style, reported
 from evalkit.cli.parser import check_overrides, is_override
 from evalkit.cli.summary import print_leaderboard
 from evalkit.config import NOT_MEASURED, RunConfig, TrackingConfig
 from evalkit.core.display import relative
 from evalkit.core.redaction import redact, secret_in
-from evalkit.errors import ConfigError, EvalkitError, ExitStatus, TrackingError, did_you_mean
+from evalkit.errors import ConfigError, EvalkitError, ExitStatus, did_you_mean
 from evalkit.hydra_app import (
     DEFAULT,
     add_study,
@@ -86,12 +86,11 @@ class Sweep:
             done = {job: run for job, run in done.items() if run.config_hash in hashes}
             if set(hashes) <= {run.config_hash for run in done.values() if run.complete}:
                 sweeps.end(self.folder)
-        gates = int(ExitStatus.GATE_FAILED) if any(run.gate == "failed" for run in done.values()) else 0
-        try:
-            return max(gates, show_leaderboard(self.folder, list(done)))
-        except EvalkitError as error:
-            log("error", str(error))
-            return max(gates, int(error.status))
+        gates = ExitStatus.GATE_FAILED if any(run.gate == "failed" for run in done.values()) else 0
+        statuses: list[int] = [gates]
+        with reported(statuses, EvalkitError):
+            statuses.append(show_leaderboard(self.folder, list(done)))
+        return max(statuses)
 
 
 def find_sweep_jobs(study: Path | None, words: Sequence[str], *, overwrite: bool = False) -> Sweep:
@@ -134,18 +133,16 @@ def show_leaderboard(folder: Path, jobs: Sequence[str]) -> int:
     """
     board = leaderboard_of(folder, jobs)
     if board is None:
-        return int(ExitStatus.DONE)
+        return ExitStatus.DONE
     files = write_leaderboard(folder, board)
     if log_style():
         log("leaderboard", f"written to {files[0]}", by=board.by, best=board.rows[0].name, path=str(files[0]))
     else:
         print_leaderboard(board, files)
-    try:
+    statuses: list[int] = [ExitStatus.DONE]
+    with reported(statuses):
         track_leaderboard(folder, jobs, files)
-    except TrackingError as error:
-        log("error", str(error))
-        return int(ExitStatus.NOT_TRACKED)
-    return int(ExitStatus.DONE)
+    return max(statuses)
 
 
 class BackgroundRecordings:
@@ -163,29 +160,20 @@ class BackgroundRecordings:
         from evalkit.tracking import begin_recording
 
         self.settle()
-        try:
+        with reported(self.statuses):
             self._open = begin_recording(config, result, folder=Path.cwd())
-        except TrackingError as error:
-            self._failed(error)
 
     def settle(self) -> None:
         """Wait until the last job is recorded, and print its run id or the error."""
         if self._open is None:
             return
         end, self._open = self._open, None
-        try:
-            result = end()
-        except TrackingError as error:
-            self._failed(error)
-            return
-        run, sweep = result.manifest.get("mlflow_run_id"), result.manifest.get("sweep") or {}
-        tracked = result.manifest.get("tracked") or {"tracker": "MLflow", "id": run}
-        if tracked["id"] and not log_style():
-            print(f"{tracked['tracker']}: run {tracked['id']} is job {sweep.get('job')}", flush=True)
-
-    def _failed(self, error: TrackingError) -> None:
-        log("error", str(error))
-        self.statuses.append(int(ExitStatus.NOT_TRACKED))
+        with reported(self.statuses):
+            manifest = end().manifest
+            tracked = manifest.get("tracked") or {"tracker": "MLflow", "id": manifest.get("mlflow_run_id")}
+            if tracked["id"] and not log_style():
+                job = (manifest.get("sweep") or {}).get("job")
+                print(f"{tracked['tracker']}: run {tracked['id']} is job {job}", flush=True)
 
 
 class JobError(CompactHydraException):
@@ -214,7 +202,7 @@ def objective_value(folder: Path, objective: str | Sequence[str]) -> float | lis
             log("error", f"objective: {name} has no value in {folder}: {metrics[name]['note']}")
         else:
             continue
-        raise JobError(int(ExitStatus.WRONG))
+        raise JobError(ExitStatus.WRONG)
     values = [float(metrics[name]["value"]) for name in names]
     return values[0] if isinstance(objective, str) else values
 
@@ -289,7 +277,7 @@ class Driver:
             return self.work(Job(config, folder, sweep, recordings, self.overwrite, self.spent, self.noted))
         except EvalkitError as error:
             log("error", str(error))
-            return int(error.status)
+            return error.status
         finally:
             _remove_if_empty(folder)
 
@@ -481,7 +469,7 @@ def _run_hydra(name: str, words: Sequence[str], driver: Driver, *, sweep: bool =
         raise
     except SystemExit as stop:
         if stop.code:
-            driver.statuses.append(int(ExitStatus.WRONG))
+            driver.statuses.append(ExitStatus.WRONG)
     except MissingConfigException as error:  # also an OSError
         raise hydra_error(error) from error
     except OSError as error:

@@ -104,8 +104,7 @@ def _import(source: _Import) -> int:
         config = load_settings(dict(found.settings), source.overrides)
     folder = source.folder or _folder(config)
     if not any(word.startswith("dataset.path=") for word in source.overrides):
-        path = {"path": str(folder.absolute() / "cases.jsonl"), "format": "jsonl"}
-        config = config.model_copy(update={"dataset": config.dataset.model_copy(update=path)})
+        config = config.with_({"dataset.path": str(folder.absolute() / "cases.jsonl"), "dataset.format": "jsonl"})
     has_output = "output" in found.settings or any(word.startswith("output") for word in source.overrides)
     if found.unread and not has_output and source.format != BATCH:
         raise _no_verdicts(source)
@@ -154,7 +153,7 @@ def _batch(source: _Import) -> tuple[Any, Any]:
     found = _select(source, import_judgments(source.format, source.path, options))
     if not named:
         model = found.judgments[0].judge
-        config = config.model_copy(update={"judge": JudgeConfig(name=model, model=model, temperature=None)})
+        config = config.with_({"judge": JudgeConfig(name=model, model=model, temperature=None)})
     return found, config
 
 
@@ -200,21 +199,17 @@ def _select(source: _Import, found: Any) -> Any:
 
 def _finish(config: Any, adopted: Any, *, compared: bool) -> int:
     from evalkit.api import track
-    from evalkit.cli.console import log
+    from evalkit.cli.console import reported
     from evalkit.cli.finished_run import print_gate
     from evalkit.cli.summary import print_summary
-    from evalkit.errors import ExitStatus, TrackingError
 
-    status, result = ExitStatus.DONE, adopted.result
-    try:
+    statuses, result = list[int](), adopted.result
+    with reported(statuses):
         result = track(config, result)
-    except TrackingError as error:
-        log("error", str(error))
-        status = ExitStatus.NOT_TRACKED
     print_summary(result)
     if adopted.texts and compared:
         _print_differences(adopted, result)
-    return max(int(status), print_gate(result))
+    return max([*statuses, print_gate(result)])
 
 
 def _print_differences(adopted: Any, result: RunResult) -> None:

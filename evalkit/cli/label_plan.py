@@ -43,7 +43,7 @@ def plan_labels(arguments: Namespace) -> int:
         more = rule["labels_needed"]
         hint = f", {_count(more)} more labels would probably decide" if more else ""
         console.print(f"gate: {rule['metric']} {rule['rule']}: {rule['state']}{hint}")
-    return int(ExitStatus.DONE)
+    return ExitStatus.DONE
 
 
 def _print_widths(metrics: Metrics, width: float, confidence: float) -> None:

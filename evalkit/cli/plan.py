@@ -286,22 +286,19 @@ def pilot(job: PlannedJob, count: int) -> Iterator[PilotResult]:
         KeyboardInterrupt: if the user stops it; received answers are stored.
     """
     for judge, spec in zip(job.config.judge.members, spec_of(job.config.judge), strict=True):
-        yield _pilot(job, judge, spec, count)
+        sample = PilotSample(count)
+        plan_requests(job, job.evaluator, [spec], None, sample)
+        log("note", f"pilot: {len(sample.calls):,} requests to {spec.name}, unless they are stored")
+        alone = {"judge": judge, "swap.resolve": "tie", "swap.arbiter": None, "runner.kind": "online"}
+        evaluator = SubsetEvaluator(job.evaluator, sample)
+        judged = run_async(ask_judges(job.config.with_(alone), sample.cases, evaluator))
+        from evalkit.cli.run import failure_lines  # imports everything that a run needs
 
-
-def _pilot(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, count: int) -> PilotResult:
-    config, sample = job.config, PilotSample(count)
-    plan_requests(job, job.evaluator, [spec], None, sample)
-    log("note", f"pilot: {len(sample.calls):,} requests to {spec.name}, unless they are stored")
-    alone = config.with_({"judge": judge, "swap.resolve": "tie", "swap.arbiter": None, "runner.kind": "online"})
-    judged = run_async(ask_judges(alone, sample.cases, SubsetEvaluator(job.evaluator, sample)))
-    from evalkit.cli.run import failure_lines  # imports everything that a run needs
-
-    if judged.interrupted:
-        raise Signaled(judged.signal or SIGINT, "interrupted; received answers are stored")
-    for line in failure_lines(judged.judgments):
-        log("failure", line)
-    return PilotResult(len(sample.calls), judged)
+        if judged.interrupted:
+            raise Signaled(judged.signal or SIGINT, "interrupted; received answers are stored")
+        for line in failure_lines(judged.judgments):
+            log("failure", line)
+        yield PilotResult(len(sample.calls), judged)
 
 
 def describe_pilot(pilots: Sequence[PilotResult]) -> str:

@@ -193,8 +193,7 @@ def _print(rows: Sequence[_Row], folder: Path, *, recorded: bool) -> None:
         table.add_row(
             row.name, row.planted, " and ".join(f"{one} bias" for one in row.found) or "no bias shown", *cells
         )
-    console.print()
-    console.print(table)
+    console.print("", table)
     console.print(
         "\n95% intervals in brackets. Without bias both rates are 50%: half of the better responses are longer."
     )

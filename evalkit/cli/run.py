@@ -11,7 +11,7 @@ from signal import SIGINT
 
 from evalkit.api import RunInterruption, judge_and_score, judge_shard, load_materials, rescore, track
 from evalkit.audit import all_probes
-from evalkit.cli.console import log, log_handler, log_style
+from evalkit.cli.console import log, log_handler, log_style, reported
 from evalkit.cli.finished_run import print_gate
 from evalkit.cli.hydra_runner import Job, run_jobs, split_study, study_jobs
 from evalkit.cli.parser import study_words
@@ -22,7 +22,7 @@ from evalkit.core.display import dollars
 from evalkit.core.resources import own_version
 from evalkit.core.translation import rendered, translator
 from evalkit.engine import JudgingResult
-from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled, TrackingError
+from evalkit.errors import ConfigError, EvalkitError, ExitStatus, Signaled
 from evalkit.gating import shortfall, unusable
 from evalkit.results import RunResult, Spent
 from evalkit.runs import read_config, read_outcome, read_run
@@ -82,22 +82,19 @@ def run_job(job: Job) -> int:
         except RunInterruption as stop:
             display.close()
             raise Signaled(stop.judged.signal or SIGINT, interruption(job.config, stop.judged)) from None
-    status = ExitStatus.DONE
+    statuses: list[int] = []
     if job.recordings is not None:
         job.recordings.begin(job.config.tracking, result)
     else:
-        try:
+        with reported(statuses):
             result = track(job.config, result)
-        except TrackingError as error:
-            log("error", str(error))
-            status = ExitStatus.NOT_TRACKED
     _print_result(result, job.noted)
     for line in failure_lines(result.judgments):
         log("failure", line)
     if lacking := shortfall(job.config, result):
         log("error", lacking)
-        status = ExitStatus.TOO_MANY_FAILURES
-    return max(int(status), print_gate(result))
+        statuses = [ExitStatus.TOO_MANY_FAILURES]
+    return max([*statuses, print_gate(result)])
 
 
 def _is_finished(job: Job) -> bool:
@@ -113,28 +110,22 @@ def _is_finished(job: Job) -> bool:
 
 def _resume_finished(job: Job) -> int:
     log("note", f"already finished: {', '.join(job.sweep['overrides']) if job.sweep else ''} ({job.folder})")
-    status = ExitStatus.DONE
+    statuses: list[int] = [ExitStatus.DONE]
     if read_config(job.folder).gate != job.config.gate:
         again = rescore(job.config, read_run(job.folder), job.folder)
         print_gate(again)
-        try:
+        with reported(statuses):
             update_gate(job.config.tracking, again, folder=Path.cwd())
-        except TrackingError as error:
-            log("error", str(error))
-            status = ExitStatus.NOT_TRACKED
     elif read_status(job.folder).gate == "failed":
         log("error", f"gate failed: {job.folder / 'gate.md'}")
     found = read_status(job.folder)
     if lacking := unusable(job.config, read_outcome(job.folder).metrics):
         log("error", lacking)
-        status = ExitStatus.TOO_MANY_FAILURES
+        statuses = [ExitStatus.TOO_MANY_FAILURES]
     if job.config.tracking.enabled and found.recorded is None:
-        try:
+        with reported(statuses):
             track(job.config, read_run(job.folder))
-        except TrackingError as error:
-            log("error", str(error))
-            status = max(status, ExitStatus.NOT_TRACKED)
-    return int(ExitStatus.GATE_FAILED if found.gate == "failed" else status)
+    return ExitStatus.GATE_FAILED if found.gate == "failed" else max(statuses)
 
 
 def failure_lines(judgments: Sequence[Judgment]) -> Iterator[str]:
@@ -223,13 +214,11 @@ def work(arguments: Namespace) -> int:
     """Judge the shard, of every job of a sweep; an error names the shard and the host."""
     shard = Shard.of(arguments.shard)
     place = f"shard {shard} on {socket.gethostname()}"
-    try:
-        configs = _shared_configs(arguments)
+    statuses: list[int] = [ExitStatus.DONE]
+    with reported(statuses, EvalkitError, f"{place}: "):
         spent = Spent()
-        return max([_judge(config, shard, place, spent) for config in configs], default=0)
-    except EvalkitError as error:
-        log("error", f"{place}: {error}")
-        return int(error.status)
+        statuses += [_judge(config, shard, place, spent) for config in _shared_configs(arguments)]
+    return max(statuses)
 
 
 def _shared_configs(arguments: Namespace) -> list[RunConfig]:
@@ -262,8 +251,8 @@ def _judge(config: RunConfig, shard: Shard, place: str, spent: Spent) -> int:
         print(f"{place}: {answers:,} of {calls.planned:,} requests answered, {calls.sent:,} sent{cost}", flush=True)
     if lacking := _lacking(config, judged):
         log("error", f"{place}: {lacking}")
-        return int(ExitStatus.TOO_MANY_FAILURES)
-    return int(ExitStatus.DONE)
+        return ExitStatus.TOO_MANY_FAILURES
+    return ExitStatus.DONE
 
 
 def _lacking(config: RunConfig, judged: JudgingResult) -> str | None:

@@ -38,7 +38,7 @@ def main(arguments: Namespace) -> int:
     if arguments.require is not None and USES.index(use) < USES.index(arguments.require):
         what = f"the judge can be used for less than --require {arguments.require} ({use})"
         log("error", f"{arguments.judge}: {what}: {judge.validation.sentence}")
-        return int(ExitStatus.GATE_FAILED)
+        return ExitStatus.GATE_FAILED
     if judge.config.store.mode != "read_only":
         run_async(check_judges(judge.config))
     service = Service(judge, strict=arguments.strict, seconds=arguments.timeout, rate=arguments.rate)

@@ -112,11 +112,16 @@ def _print(found: StoreStats) -> None:
         console.print(f"stored between {_day(found.oldest)} and {_day(found.newest)}")
     if found.damaged:
         console.print(f"{found.damaged:,} are damaged: `evalkit store prune --damaged` deletes them")
-    table = text_table(("model",), ("answers", "tokens", "cost"))
-    for model, of in found.models.items():
-        priced = f"${of.cost_usd:,.4f}" if of.unpriced < of.completions else "–"
-        table.add_row(model, f"{of.completions:,}", f"{of.tokens:,}", priced)
-    console.print(table)
+    rows = (
+        (
+            model,
+            f"{of.completions:,}",
+            f"{of.tokens:,}",
+            f"${of.cost_usd:,.4f}" if of.unpriced < of.completions else "–",
+        )
+        for model, of in found.models.items()
+    )
+    console.print(text_table(("model",), ("answers", "tokens", "cost"), rows))
 
 
 def _day(moment: float) -> str:

@@ -68,8 +68,7 @@ def _worst(metric: Metric) -> str:
 
 def metric_table(metrics: Mapping[str, Metric], confidence: float) -> Table:
     """Return a table of at most 12 main metrics of a run; its folder and report have all."""
-    table = text_table(("metric",))
-    table.add_column("value", justify="right")
+    table = text_table(("metric",), ("value",))
     table.add_column(f"{confidence:.0%} interval")
     table.add_column("n", justify="right")
     table.add_column("missing", justify="right")
@@ -132,15 +131,11 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
     details = read_details(Path(result.folder), TABLES) if result.folder else {}
     for finding in findings_of(result, details):
         console.print(Text.assemble("  ", (SYMBOLS[finding.tone], STYLES[finding.tone]), f" {finding.text}"))
-    console.print()
-    console.print(metric_table(result.metrics, result.config.scoring.confidence))
-    console.print()
+    console.print("", metric_table(result.metrics, result.config.scoring.confidence), "")
     if judges := judge_table(result.metrics, result.config.scoring.confidence):
-        console.print(judges)
-        console.print()
+        console.print(judges, "")
     if rows := details.get("panel", {}).get("subsets"):
-        console.print(subset_table(rows))
-        console.print()
+        console.print(subset_table(rows), "")
     if is_audit(result.config) and result.folder:
         print_audit(console, json.loads((Path(result.folder) / f"{DATASHEET}.json").read_text("utf-8")))
     if gate := manifest.get(GATE):
@@ -153,9 +148,7 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
 
 def print_changes(before: RunResult, after: RunResult) -> None:
     """Print the decision and the main metrics that new labels have changed."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("changed by the labels", "before", "after"):
-        table.add_column(column)
+    table = text_table(("changed by the labels", "before", "after"))
     if before.decision.use != after.decision.use:
         table.add_row("decision", *(USES[run.decision.use].message for run in (before, after)))
     none = Metric("", None)
