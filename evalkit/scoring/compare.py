@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import combinations
 from typing import TypeVar
 
@@ -37,12 +37,13 @@ from evalkit.scoring.stats.confusion import Confusion, kappa
 from evalkit.scoring.stats.paired import Lead
 from evalkit.scoring.verdicts.checklists import read_items
 from evalkit.types import Case, Judgment, Metric, Verdict
+from evalkit.values import frozen
 
 T = TypeVar("T")
 ACCURACY, SCORE, ERROR = "agreement/accuracy", "score/mean", "agreement/error"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunEntry:
     """A run to compare, and its name in the comparison."""
 
@@ -107,7 +108,7 @@ def _content(case: Case) -> tuple[object, ...]:
     return (case.prompt, case.context, case.reference), texts, (case.label, [r.grade for r in case.responses])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PairedVerdicts:
     """A run's verdicts: on pairs in an order that is the same in every run, and on responses if there are any.
 
@@ -199,7 +200,7 @@ class PairedVerdicts:
         return bool(np.isfinite(self.score).any())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """A run's value of a metric on the shared cases; runs that share a letter do not differ significantly."""
 
@@ -208,7 +209,7 @@ class Entry:
     letters: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     """The first run minus the second in one metric, over the units that both read.
 
@@ -235,7 +236,7 @@ class Difference:
     detectable: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison(Shown):
     """A comparison of runs.
 
@@ -262,7 +263,7 @@ class Comparison(Shown):
     clusters: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Measured:
     """A run on the shared cases: its metrics, and of each its resamples, its clusters and its possible values."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from itertools import combinations, product
 from math import sqrt
 from typing import Any, Final, Literal, TypeAlias
@@ -23,6 +23,7 @@ from evalkit.scoring.stats.bootstrap import Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import tango
 from evalkit.types import Case, Metric, Verdict
+from evalkit.values import Json, JsonObject, frozen
 
 State: TypeAlias = Literal["same", "not_worse", "worse", "unknown"]
 Part: TypeAlias = Literal["judge", "prompt", "scoring"]
@@ -43,7 +44,7 @@ _NO_VERDICT: Final = {
 """Settings of these parts that change no verdict."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     """One setting, template or model that differs; `None` for a run that does not have it."""
 
@@ -53,7 +54,7 @@ class Setting:
     after: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Changes:
     """What differs between two runs.
 
@@ -85,7 +86,7 @@ class Changes:
         return found + (["data"] if self.data or self.only_before or self.only_after or self.labels else [])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drift:
     """The drift from one run to another.
 
@@ -154,7 +155,7 @@ class Drift:
         moved = shift is not None and not self.share and max(shift.low or 0.0, -(shift.high or 0.0)) > self.tolerance
         return moved or (flips is not None and (flips.low or 0.0) > self.margin and not self.noisy)
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> JsonObject:
         """Return the drift as JSON values."""
         shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("metrics", "tolerance")}
         agreement = dict(zip(("before", "after", "difference"), self.agreement, strict=False))
@@ -173,7 +174,7 @@ def _json(value: Any) -> Any:
 def measure_drift(
     before: RunEntry,
     after: RunEntry,
-    manifests: Sequence[Mapping[str, Any]],
+    manifests: Sequence[Json],
     scoring: ScoringConfig,
     margin: float,
 ) -> Drift:
@@ -230,9 +231,7 @@ def _judgments(run: RunEntry, pairs: Iterable[tuple[Case, Case]]) -> tuple[Any, 
     return tuple(one for one in run.judgments if one.case_id in kept)
 
 
-def _changes(
-    before: RunEntry, after: RunEntry, manifests: Sequence[Mapping[str, Any]]
-) -> tuple[Changes, list[tuple[Case, Case]]]:
+def _changes(before: RunEntry, after: RunEntry, manifests: Sequence[Json]) -> tuple[Changes, list[tuple[Case, Case]]]:
     """Return what changed, and the shared cases with the same prompts and number of responses."""
     later = {case.id: case for case in after.cases}
     shared = [(case, later[case.id]) for case in before.cases if case.id in later]
@@ -268,7 +267,7 @@ def _labels(case: Case) -> tuple[Any, ...]:
     return case.label, [(one.grade, one.class_name) for one in case.responses], [one.labels for one in case.checklist]
 
 
-def _settings(runs: Sequence[RunEntry], manifests: Sequence[Mapping[str, Any]]) -> Iterator[Setting]:
+def _settings(runs: Sequence[RunEntry], manifests: Sequence[Json]) -> Iterator[Setting]:
     """Yield the differing settings: those of the configs, the models in use, and the templates if both are known."""
     flat = [dict(_flat(run.config.dump())) for run in runs]
     answered = [{one.completion.model for one in run.judgments if one.completion is not None} for run in runs]
@@ -288,7 +287,7 @@ def _settings(runs: Sequence[RunEntry], manifests: Sequence[Mapping[str, Any]]) 
             yield Setting(part, name, one, two)
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(value: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, one in value.items():
         if isinstance(one, Mapping) and one:
             yield from _flat(one, f"{prefix}{key}.")
@@ -310,7 +309,7 @@ def _agreement(kind: Kind, metrics: Sequence[Mapping[str, Metric]], comparison: 
     return ()
 
 
-def _flips(first: RunEntry, second: RunEntry, unit: str, scoring: ScoringConfig) -> dict[str, Any]:
+def _flips(first: RunEntry, second: RunEntry, unit: str, scoring: ScoringConfig) -> JsonObject:
     """Return the flips, noise, flips beyond noise, reversals, and the number of lost verdicts."""
     codes: dict[object, int] = {None: -1, "A": 0, "B": 1}
     samples = [list(_outcomes(run, unit)) for run in (first, second)]
@@ -325,7 +324,7 @@ def _flips(first: RunEntry, second: RunEntry, unit: str, scoring: ScoringConfig)
     tally = Tally(np.array([places[key[0]] for key in units], dtype=np.int64), len(places))
     across, within = list(product(rows[0], rows[1])), [list(combinations(each, 2)) for each in rows]
     flips, read = _share(across, np.not_equal)
-    rate: dict[str, Any] = {"span": (0.0, 1.0), "proportion": True}
+    rate: JsonObject = {"span": (0.0, 1.0), "proportion": True}
     found = [tally.mean(FLIPS, flips, read, ~read, **rate)]
     if unit == "pair":
         found.append(tally.mean(REVERSALS, _share(across, lambda *both: sum(both) == 1)[0], read, ~read, **rate))

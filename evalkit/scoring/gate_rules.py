@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from operator import ge, gt, le, lt
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from evalkit.config import GateConfig, LeadRule, RunConfig, ScoringConfig
 from evalkit.core.display import estimate
@@ -20,6 +20,7 @@ from evalkit.scoring.labels import labels_for
 from evalkit.scoring.stats.bootstrap import UNVARYING
 from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.types import Metric
+from evalkit.values import JsonObject, frozen
 
 MAX_NAMES = 200
 """At most this many values in cases are tried as corrections of a typo."""
@@ -153,7 +154,7 @@ DECISION = "decision"
 _SIGNS = {">=": ge, ">": gt, "<=": le, "<": lt}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ruling:
     """The result of one rule.
 
@@ -182,7 +183,7 @@ class Ruling:
     labels_needed: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gate:
     """The rulings of all rules, and whether an undecided rule fails the gate."""
 
@@ -197,7 +198,7 @@ class Gate:
             return "failed"
         return "undecided" if "undecided" in states else "held"
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> JsonObject:
         """Return the gate as JSON values."""
         undecided = "fail" if self.strict else "pass"
         return {"state": self.state, "undecided": undecided, "rules": [asdict(ruling) for ruling in self.rulings]}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from itertools import combinations
 from typing import Any, Final, TypeAlias
 
@@ -20,6 +20,7 @@ from evalkit.errors import ConfigError
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.types import Case, Judgment, Ranking, Unit
+from evalkit.values import JsonObject, frozen
 
 KINDS = ("unparseable", "refused", "failed", "budget", "ok", "repaired")
 """Kinds of answers; `budget` is a call that was not made because the budget was used up."""
@@ -117,7 +118,7 @@ SPLIT: Final = -3
 """The code of a vote of samples or judges that no class won: there are answers, and they contradict each other."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClassColumns:
     """The class verdicts of one judge or a panel, one row for each response of each case, in case order.
 
@@ -197,7 +198,7 @@ Shape: TypeAlias = tuple[Unit, Unit]
 Places: TypeAlias = NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgmentColumns:
     """Judgments as rows, sorted by case, unit, order shown, sample and judge; NaN for a missing number.
 
@@ -314,7 +315,7 @@ class JudgmentColumns:
         """Return the selected rows in order."""
         if rows.all():
             return self
-        kept: dict[str, Any] = {}
+        kept: JsonObject = {}
         for name in _ARRAYS:
             column = getattr(self, name)
             kept[name] = None if column is None else column[rows]
@@ -443,7 +444,7 @@ class _ColumnBuilder:
     def columns(self) -> JudgmentColumns:
         """Return the sorted columns, and free the arrays they are made from."""
         shapes, judges = sorted(self._shapes, key=_shape_order), sorted(self._judges)
-        columns: dict[str, Any] = {}
+        columns: JsonObject = {}
         for group, kind in ((self._large, "q"), (self._places, "i"), (self._codes, "b"), (self._numbers, "d")):
             columns |= {
                 name: np.frombuffer(column, kind) if column else np.zeros(0, kind) for name, column in group.items()

@@ -9,7 +9,7 @@ labeled anyway, and has weight 1.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil, floor, log, log10, sqrt
 from statistics import NormalDist
 from typing import Final
@@ -36,6 +36,7 @@ from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.stats.arrays import Bounds, Floats, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, share, student_quantile
 from evalkit.types import Case, Metric
+from evalkit.values import frozen
 
 GROUPS: Final = frozenset({"agreement", "human", "calibration"})
 """Groups of metrics that compare the judge with labels."""
@@ -66,7 +67,7 @@ ONLY_LABELED: Final = "not weighted: about the labeled cases only"
 """Note of a metric that compares with labels and has no weights."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LabelWeights:
     """How the labeled cases of a run were chosen.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import combinations
 from typing import Literal, Protocol, TypeAlias
 
@@ -23,6 +23,7 @@ from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, metric_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.objects import Verdicts, field_values
 from evalkit.types import Metric, Verdict
+from evalkit.values import frozen
 
 ACCURACY, SPEARMAN, CONSISTENCY = "agreement/accuracy", "agreement/spearman", "position/consistency"
 COST = "cost/per_case"
@@ -45,7 +46,7 @@ class _Paired(Protocol):
         """Return the first job's value less the second's over the units that both read, with its interval."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contender:
     """One job of a sweep.
 
@@ -70,7 +71,7 @@ class Contender:
     alike: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standing:
     """One row of a leaderboard.
 
@@ -104,7 +105,7 @@ class Standing:
     non_inferior: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contrast:
     """The difference of two jobs of one dataset in a metric, with the test of whether they differ."""
 
@@ -116,7 +117,7 @@ class Contrast:
     p_holm: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contradiction:
     """A job that scores and a job that compares with the same other settings, and how often they contradict."""
 
@@ -125,7 +126,7 @@ class Contradiction:
     metrics: Mapping[str, Metric]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """Which job of a dataset to use, and why.
 
@@ -154,7 +155,7 @@ class Choice:
             raise ValueError(f"job {self.job.job} is chosen, but its decision is {self.job.decision.use}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaderboard(Shown):
     """The configurations of a sweep, best first within each dataset.
 

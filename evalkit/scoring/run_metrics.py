@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
@@ -73,6 +73,7 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.pointwise import score_slopes
 from evalkit.scoring.verdicts.rewards import differences, reward_slope
 from evalkit.types import Case, Metric
+from evalkit.values import Json, JsonObject
 
 BY_RANKING = "one ranking has no cycles: only rankings of different orders, samples or responses can form one"
 
@@ -152,7 +153,7 @@ def optional_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Sta
     return [*found, *([one_pass_rate(verdicts, passes)] if config.swap.resolve == "net_vote" else [])]
 
 
-Found: TypeAlias = tuple[Sequence[Statistic | Metric], Mapping[str, Any]]
+Found: TypeAlias = tuple[Sequence[Statistic | Metric], Json]
 """Metrics, and tables as JSON values by the name of their file."""
 
 
@@ -219,7 +220,7 @@ def _ranking(
     """Return the ranking of systems and the just-noticeable difference; a panel's votes have no such difference."""
     games = games_of(cases, verdicts, clusters)
     ranked, ranking = rank_systems(games, config.scoring)
-    details: dict[str, Any] = {"ranking": ranking} if ranking else {}
+    details: JsonObject = {"ranking": ranking} if ranking else {}
     if panel:
         return ranked, details
     noticed = jnd_statistics(config, verdicts)
@@ -247,7 +248,7 @@ def _variance(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
     return variance_statistics(design, [*parts, "sample"]), {"variance": variance_details(design, unit)}
 
 
-def _label_tables(verdicts: VerdictColumns, judgments: JudgmentColumns) -> Mapping[str, Any]:
+def _label_tables(verdicts: VerdictColumns, judgments: JudgmentColumns) -> Json:
     if not verdicts.labeled.any():
         return {}
     missing = missing_table(verdicts, verdicts.passes, judgments)

@@ -7,7 +7,6 @@ import errno
 import json
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import uvicorn
@@ -16,6 +15,7 @@ from starlette.responses import Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from evalkit.errors import ConfigError
+from evalkit.values import JsonObject, frozen
 
 SILENT_SECONDS: Final = 30.0
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
@@ -46,7 +46,7 @@ def reply(value: Any, status: int = 200, headers: Mapping[str, str] | None = Non
     return Response(json.dumps(value), status, headers, media_type="application/json")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Admission:
     """The checks of a request before it is answered.
 
@@ -112,7 +112,7 @@ class _Protocol(H11Protocol):
 
 def quiet_config(app: Any, **settings: Any) -> uvicorn.Config:
     """Return the settings of a server that writes nothing itself: no access log, no traceback and no version."""
-    silence: dict[str, Any] = {"log_config": None, "log_level": "critical", "access_log": False, "server_header": False}
+    silence: JsonObject = {"log_config": None, "log_level": "critical", "access_log": False, "server_header": False}
     return uvicorn.Config(app, http=_Protocol, ws="none", **silence, **settings)
 
 

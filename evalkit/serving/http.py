@@ -9,7 +9,6 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import uvicorn
@@ -31,6 +30,7 @@ from evalkit.serving.admission import SECURITY, Admission, Refusal, quiet_config
 from evalkit.serving.judge import JudgeVerdict
 from evalkit.serving.service import CaseInput, OutputInput, Rate, Service, problem
 from evalkit.tools import Tool
+from evalkit.values import JsonObject, frozen
 
 OPEN: Final = "/health"
 """The path that needs no key."""
@@ -48,7 +48,7 @@ class Problem(BaseModel):
     error: str = Field(description="One line.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """The limits of a server.
 
@@ -160,8 +160,8 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
         limits: The limits.
         mcp: The ASGI application of `/mcp`, with its `lifespan`.
     """
-    problems: dict[int | str, dict[str, Any]] = {status: {"model": Problem} for status in REFUSALS}
-    settings: dict[str, Any] = {"docs_url": None, "redoc_url": None, "responses": problems}
+    problems: dict[int | str, JsonObject] = {status: {"model": Problem} for status in REFUSALS}
+    settings: JsonObject = {"docs_url": None, "redoc_url": None, "responses": problems}
     app = FastAPI(
         title="evalkit judge", version=own_version() or "", lifespan=None if mcp is None else mcp.lifespan, **settings
     )
@@ -186,7 +186,7 @@ def application(service: Service, limits: Limits, mcp: Any = None) -> ASGIApp:
         _add(app, service, tool)
 
     @app.get("/trust")
-    async def trust() -> dict[str, Any]:
+    async def trust() -> JsonObject:
         """Return what the validation of the judge showed: its `trust.json`."""
         return dict(service.trust())
 

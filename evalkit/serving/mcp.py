@@ -22,6 +22,7 @@ from evalkit.serving.admission import Refusal
 from evalkit.serving.judge import JudgeVerdict
 from evalkit.serving.service import CaseInput, Service, problem
 from evalkit.tools.models import schema_of, tool_schemas
+from evalkit.values import JsonObject
 
 TRUST: Final = "evalkit://trust"
 _JUDGE: Final = "judge"
@@ -71,7 +72,7 @@ def mcp_server(service: Service) -> Server[Any]:
     )
 
 
-async def _answer(service: Service, name: str, arguments: Any) -> dict[str, Any]:
+async def _answer(service: Service, name: str, arguments: Any) -> JsonObject:
     try:
         if name == _JUDGE:
             return await service.judge(CaseInput.model_validate(arguments))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.serving.judge import Judge, JudgeVerdict, load_judge
 from evalkit.types import Winner
+from evalkit.values import JsonObject, frozen
 
 SHARES: Final = {"A": 1.0, "TIE": 0.5, "B": 0.0}
 ASKED: Final = ("prompt", "context", "reference", "checklist")
@@ -25,7 +26,7 @@ JUDGE: Final = "judge"
 """The name of a score in another framework, unless its user names it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rating:
     """A judge's verdict as other frameworks need it.
 
@@ -69,7 +70,7 @@ class AdaptedJudge:
         """The name of the judge."""
         return self.judge.config.judge.label
 
-    def fields(self, inputs: Any, output: Any, expected: Any = None) -> dict[str, Any]:
+    def fields(self, inputs: Any, output: Any, expected: Any = None) -> JsonObject:
         """Return the fields of a case.
 
         The input is the prompt, and the output is the response. The expected output is the reference, or, for a judge

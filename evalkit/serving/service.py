@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,6 +20,7 @@ from evalkit.tools import TOOLS, PairwiseCompareInput, Tool
 from evalkit.tools.models import ToolInput, ToolModel, ToolTrust
 from evalkit.tools.results import compared, scored
 from evalkit.tools.settings import direct_settings, pairwise_settings
+from evalkit.values import Json, JsonObject
 
 T = TypeVar("T")
 VARIANTS: Final = 16
@@ -41,14 +42,14 @@ class CaseInput(BaseModel):
     responses: list[str] | None = Field(None, description="The responses, for a judge of pairs or lists.")
     context: str | None = Field(None, description="Background that the judge needs, such as retrieved documents.")
     reference: str | None = Field(None, description="A reference answer.")
-    checklist: list[str | dict[str, Any]] | None = Field(None, description="The requirements, for a checklist judge.")
+    checklist: list[str | JsonObject] | None = Field(None, description="The requirements, for a checklist judge.")
 
 
 class OutputInput(BaseModel):
     """An output to judge, as promptfoo sends it to a webhook."""
 
     output: Any = Field(description="The output: a text, or an object that names responses.")
-    context: dict[str, Any] = Field(
+    context: JsonObject = Field(
         description="The prompt as `prompt`, and as `vars` an object that can name context, reference and response_b."
     )
 
@@ -109,12 +110,12 @@ class Service:
         """The number of questions in progress, also of clients that no longer wait."""
         return len(self._tasks)
 
-    def trust(self) -> Mapping[str, Any]:
+    def trust(self) -> Json:
         """Return what is known about the judge, as in its `trust.json`."""
-        content: Mapping[str, Any] = self._judge.validation.content
+        content: Json = self._judge.validation.content
         return content
 
-    async def judge(self, fields: CaseInput) -> dict[str, Any]:
+    async def judge(self, fields: CaseInput) -> JsonObject:
         """Return the verdict on a case.
 
         Raises:
@@ -129,7 +130,7 @@ class Service:
         _raise_if_failed(verdict.error, verdict.error_kind)
         return verdict.json()
 
-    async def assess(self, question: OutputInput, threshold: float, passing: Sequence[str]) -> dict[str, Any]:
+    async def assess(self, question: OutputInput, threshold: float, passing: Sequence[str]) -> JsonObject:
         """Return whether an output passes, its score from 0 to 1 and the reason.
 
         Raises:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from operator import attrgetter
@@ -20,6 +19,7 @@ from evalkit.results import RunResult
 from evalkit.runs.records import decoder, metric_values
 from evalkit.scoring.catalog import CATALOG
 from evalkit.types import Case, Completion, Judgment, Metric
+from evalkit.values import JsonObject, frozen
 
 FORMAT: Final = 1
 SLACK: Final = 2
@@ -32,7 +32,7 @@ LETTERS: Final = 2_000
 """The script of a text is that of most of its first letters."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrustWarning:
     """A reason why an answer is not covered by the validation; `kind` is stable, `text` is in English."""
 
@@ -41,7 +41,7 @@ class TrustWarning:
     text_zh: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trust:
     """What a judge can be used for, and what speaks against using one answer.
 
@@ -179,7 +179,7 @@ class Validation:
                 )
 
 
-def describe_trust(result: RunResult) -> dict[str, Any]:
+def describe_trust(result: RunResult) -> JsonObject:
     """Return what a finished run shows about its judge, as a JSON value for `trust.json`."""
     manifest, config = result.manifest, result.config
     data, decision = manifest.get("dataset") or {}, result.decision

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from math import isfinite
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from evalkit.core.translation import Text, gettext
 from evalkit.plugins import benchmark_named, find_benchmark, own_benchmarks
@@ -28,6 +28,7 @@ from evalkit.scoring.catalog.spec import (
     Match,
     MetricSpec,
 )
+from evalkit.values import Json
 
 __all__ = [
     "CATALOG",
@@ -76,7 +77,7 @@ _MODES: Final = {
 }
 
 
-def metric_row(name: str, entry: Mapping[str, Any]) -> MetricSpec:
+def metric_row(name: str, entry: Json) -> MetricSpec:
     """Return an entry of metrics.toml, or of a benchmark's facts, as a row, with the defaults of `MetricSpec`."""
     known = dict(entry)
     if (modes := known.get("modes")) is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from evalkit.scoring.stats.confusion import (
 )
 from evalkit.scoring.stats.paired import align
 from evalkit.types import Metric, Unit, Verdict
+from evalkit.values import JsonObject
 
 CLASSES = (A, TIE, B)
 UNLABELED = "no pair has a label"
@@ -124,7 +124,7 @@ def _ac1_bounds(unread: Unread, value: Callable[[Floats], Floats]) -> Bounds:
     return min(low, (float(np.trace(unread.table)) / unread.n - by_chance) / (1 - by_chance)), high
 
 
-def confusion_table(verdicts: VerdictColumns) -> dict[str, Any]:
+def confusion_table(verdicts: VerdictColumns) -> JsonObject:
     """Return {"labels": {label: {verdict: count}}}, with `missing` and `abstained` among the verdicts."""
     columns = {NAMES[code]: verdicts.winner == code for code in CLASSES} | {"missing": verdicts.missing}
     if verdicts.withheld.any():

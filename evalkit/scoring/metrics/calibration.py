@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,12 +13,13 @@ from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, share_inter
 from evalkit.scoring.stats.clusters import FOLDS, Clusters
 from evalkit.scoring.stats.logistic import expit, fit, logit, slope
 from evalkit.types import Case
+from evalkit.values import JsonObject, frozen
 
 BINS = 10
 EMPTY = "no labeled pair has a winner with a stated confidence"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StatedConfidence:
     """Labeled pairs with a winner and a stated confidence.
 
@@ -113,7 +113,7 @@ Recalibrate = Callable[[Floats, Floats, Floats], Floats]
 
 def recalibration(
     verdicts: VerdictColumns, cases: Sequence[Case], confidence: float, clusters: Clusters
-) -> tuple[list[Statistic], dict[str, Any]]:
+) -> tuple[list[Statistic], JsonObject]:
     """Return `calibration/slope`, ECE and Brier score after out-of-fold recalibration, and reliability curves.
 
     Clusters are assigned to five folds by the id of their first case. Each fold's confidences are recalibrated on the
@@ -213,7 +213,7 @@ def pooled(hits: Floats, weight: Floats) -> Floats:
 METHODS: dict[str, Recalibrate] = {"temperature": by_temperature, "isotonic": by_isotonic}
 
 
-def _curve(pairs: StatedConfidence, clusters: Clusters, level: float) -> list[dict[str, Any]]:
+def _curve(pairs: StatedConfidence, clusters: Clusters, level: float) -> list[JsonObject]:
     numbers, curve = bin_numbers(pairs.confidence), []
     for number in np.unique(numbers).tolist():
         inside = numbers == number

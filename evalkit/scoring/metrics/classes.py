@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.confusion import Confusion
 from evalkit.types import Metric
+from evalkit.values import JsonObject
 
 UNLABELED: Final = "no response has a label"
 UNREAD: Final = "no labeled response has a class"
@@ -53,7 +54,7 @@ def class_statistics(columns: ClassColumns) -> list[Statistic | Metric]:
 
 def class_extras(
     config: RunConfig, columns: ClassColumns, clusters: Clusters, weights: Floats | None = None
-) -> tuple[list[Statistic | Metric], dict[str, Any]]:
+) -> tuple[list[Statistic | Metric], JsonObject]:
     """Return the metrics of corrections and annotators, and tables by the name of their file in the run folder.
 
     Args:
@@ -64,7 +65,7 @@ def class_extras(
     """
     people, annotators = class_annotator_results(columns, clusters, config.scoring.alt_test_epsilon)
     corrections, corrected = class_corrections(columns, config.scoring.confidence, clusters, weights)
-    details: dict[str, Any] = {"annotators": annotators} if annotators else {}
+    details: JsonObject = {"annotators": annotators} if annotators else {}
     if columns.labeled.any():
         details["confusion"] = class_confusion(columns)
     return [*corrections, *people], details | {"corrected": corrected}
@@ -281,7 +282,7 @@ def _calibration(columns: ClassColumns) -> list[Statistic]:
     ]
 
 
-def class_confusion(columns: ClassColumns) -> dict[str, Any]:
+def class_confusion(columns: ClassColumns) -> JsonObject:
     """Return {"labels": {label: {verdict: count}}}, with abstentions and missing answers among the verdicts."""
     verdicts: dict[str, int] = {name: c for c, name in enumerate(columns.names)}
     if columns.abstain is not None or columns.abstained.any():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from statistics import NormalDist
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, ratio
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.confusion import Confusion
+from evalkit.values import JsonObject, frozen
 
 RANDOM = "valid if the labels are a random subset"
 """In the note of a rate that is corrected because some answers have no label; reports look for it."""
@@ -46,7 +47,7 @@ INVERTED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """A mean to correct.
 
@@ -111,7 +112,7 @@ def weigh_targets(targets: Sequence[Target], weights: Floats | None) -> list[Tar
 
 def mean_corrections(
     config: RunConfig, verdicts: VerdictColumns, clusters: Clusters, weights: Floats | None
-) -> tuple[list[Statistic], dict[str, Any]]:
+) -> tuple[list[Statistic], JsonObject]:
     """Return the rates of A, B and TIE, or the mean score in units of the annotators' grades, corrected by labels.
 
     All are corrected by prediction-powered inference, and those of two levels also by Rogan and Gladen.
@@ -282,10 +283,10 @@ def _corrected_rate(totals: Floats) -> Floats:
     return np.clip(divide(ratio(0, 1, totals) - false, np.where(youden > 1e-9, youden, 0.0)), 0.0, 1.0)
 
 
-def label_plan(target: Target, shares: Sequence[Target], confidence: float, clusters: Clusters) -> dict[str, Any]:
+def label_plan(target: Target, shares: Sequence[Target], confidence: float, clusters: Clusters) -> JsonObject:
     """Return a target's means as judged, labeled and corrected, and the interval widths for more labels."""
     n, others, labeled = int(target.labeled.sum()), int(target.unlabeled.sum()), target.labeled
-    plan: dict[str, Any] = {
+    plan: JsonObject = {
         "metric": target.name,
         "judge": round_metric(target.judged[target.answered].mean()) if n + others else None,
         "people": round_metric(np.average(target.labels[labeled], weights=target.weight[labeled])) if n else None,
@@ -359,7 +360,7 @@ def class_targets(columns: ClassColumns) -> list[Target]:
 
 def class_corrections(
     columns: ClassColumns, confidence: float, clusters: Clusters, weights: Floats | None = None
-) -> tuple[list[Statistic], dict[str, Any]]:
+) -> tuple[list[Statistic], JsonObject]:
     """Return the rate of each class, corrected by the inverted matrix of errors and by prediction-powered inference.
 
     `corrected/rate/NAME` are the rates that, with the judge's errors on labels, give the observed rates of answers. For

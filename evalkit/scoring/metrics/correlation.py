@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from evalkit.scoring.stats.arrays import FUZZ, Bools, Bounds, Floats, Ints, divi
 from evalkit.scoring.stats.bootstrap import Columns, Statistic, Tally, ratio, undefined
 from evalkit.scoring.stats.bounded_intervals import Reach
 from evalkit.scoring.verdicts.pointwise import rank
+from evalkit.values import frozen
 
 LARGEST = 4000
 """Bounds are computed for at most this many distinct pairs of score and grade."""
@@ -181,7 +182,7 @@ _MOST_CELLS = 128
 """Up to this number of combinations of a score and a grade, ranks are computed from their counts."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _GradedScores:
     """Responses with a score `x` and a grade `y`, in case order, and the grades of responses without a score."""
 

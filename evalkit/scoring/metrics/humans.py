@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -18,11 +16,12 @@ from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of, undefined
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers
 from evalkit.types import Case, Metric
+from evalkit.values import JsonObject, frozen
 
 CLASSES = (A, TIE, B)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Annotations:
     """One row for each label by an annotator.
 
@@ -121,7 +120,7 @@ def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | 
 
 def class_annotator_results(
     columns: ClassColumns, clusters: Clusters, epsilon: float
-) -> tuple[list[Statistic | Metric], list[dict[str, Any]]]:
+) -> tuple[list[Statistic | Metric], list[JsonObject]]:
     """Return the metrics of annotators' classes, and the table of annotators; empty without annotators.
 
     The judge is compared with annotators where its answers name a class.
@@ -241,7 +240,7 @@ def _closeness(found: Annotations) -> tuple[Floats, Floats, Floats]:
 
 def annotator_results(
     found: Annotations, clusters: Clusters, epsilon: float, every: Annotations | None = None
-) -> tuple[list[Statistic | Metric], list[dict[str, Any]]]:
+) -> tuple[list[Statistic | Metric], list[JsonObject]]:
     """Return the metrics of annotators, and each one's number of labels, the judge's advantage and the p-value.
 
     The judge is compared with each annotator in closeness to the others. `human/advantage` is the mean over annotators

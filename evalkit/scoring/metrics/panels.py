@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts, mixed
 from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers
+from evalkit.values import JsonObject, frozen
 
 ALONE: Final = "no unit was judged by two judges"
 NO_LABEL: Final = "no unit has a label: the judges' errors are unknown"
@@ -30,7 +31,7 @@ VOTES: Final = "panel/effective_votes"
 DISAGREEMENT: Final = "panel/disagreement_correlation"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PanelVotes:
     """What each judge of a panel answered, and what would have been right.
 
@@ -125,7 +126,7 @@ def vote_agreement(
     ]
 
 
-def _votes(known: Bools) -> dict[str, Any]:
+def _votes(known: Bools) -> JsonObject:
     """Return the attributes of alpha, given which votes (judges, units) could be read."""
     several = known.sum(axis=0) > 1
     return {

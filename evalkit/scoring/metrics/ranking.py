@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import log, log10
 from statistics import NormalDist
@@ -20,9 +20,10 @@ from evalkit.scoring.stats.bootstrap import metric_of_draws
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import holm
 from evalkit.types import Case, Metric
+from evalkit.values import JsonObject, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Games:
     """Comparisons of two systems, `i` < `j` by index into `names`.
 
@@ -262,7 +263,7 @@ def elo_over_orders(games: Games, *, resampled: bool, seed: int, orders: int = O
     return elo(len(games.names), i, j, score)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ControlledRatings:
     """Ratings at equal length, in natural units with mean 0.
 
@@ -315,7 +316,7 @@ NO_MAXIMUM = "some system won or lost every game against the others: its rating 
 MODEL = "Bradley-Terry with ties (Davidson 1970), in Elo points: 400 points are ten wins to one loss"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standing:
     """The results of each system, (rows, systems): first the observed row, then one for each resample."""
 
@@ -365,7 +366,7 @@ def resampled_standing(games: Games, scoring: ScoringConfig) -> Standing:
     return Standing(*(np.concatenate(list(column)) for column in columns))
 
 
-def rank_systems(games: Games, scoring: ScoringConfig) -> tuple[list[Metric], dict[str, Any]]:
+def rank_systems(games: Games, scoring: ScoringConfig) -> tuple[list[Metric], JsonObject]:
     """Return the metrics of the ranking and the content of ranking.json; empty if no two systems were compared."""
     if not games.compared:
         return [], {}
@@ -466,8 +467,8 @@ def by_value(values: Floats) -> Ints:
 
 
 def _details(
-    games: Games, scoring: ScoringConfig, found: Standing, rows: Sequence[dict[str, Any]], p_values: Floats | None
-) -> dict[str, Any]:
+    games: Games, scoring: ScoringConfig, found: Standing, rows: Sequence[JsonObject], p_values: Floats | None
+) -> JsonObject:
     by = found.win_rate[0] if np.isnan(found.rating[0]).all() else found.rating[0]
     order = [int(k) for k in by_value(by)]
     wins, ties = games.tables()
@@ -495,7 +496,7 @@ def _details(
     }
 
 
-def _length_details(games: Games, scoring: ScoringConfig, order: Sequence[int]) -> dict[str, Any]:
+def _length_details(games: Games, scoring: ScoringConfig, order: Sequence[int]) -> JsonObject:
     found = at_equal_length(games)
     if found is None:
         return {"note": "not determined: responses have equal length, or length is confounded with the system"}

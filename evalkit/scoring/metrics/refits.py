@@ -7,7 +7,7 @@ give every share of verdicts and agreement with labels under any fit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -23,12 +23,13 @@ from evalkit.scoring.stats.dawid_skene import VotePatterns
 from evalkit.scoring.verdicts.classes import elect
 from evalkit.scoring.verdicts.panel import CLASSES, Panel, winners_of
 from evalkit.types import Metric
+from evalkit.values import frozen
 
 MOST: Final = 1000
 """With more patterns of votes than this, the vote is not fitted again, because that would take minutes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FittedVote:
     """A panel's vote that can be fitted again.
 

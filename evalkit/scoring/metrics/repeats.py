@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
 from math import ceil, prod, sqrt
 from statistics import NormalDist
@@ -29,6 +28,7 @@ from evalkit.scoring.verdicts.pairs import (
     winner_values,
 )
 from evalkit.types import Case
+from evalkit.values import JsonObject, frozen
 
 SAMPLES_UNREAD = "no question has two readable samples"
 
@@ -100,7 +100,7 @@ def _agreement(question: Ints, result: Floats, tally: Tally, *, numbers: bool) -
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repeats:
     """The readable samples of each question.
 
@@ -154,7 +154,7 @@ Effect: TypeAlias = tuple[int, frozenset[str]]
 NO_EFFECT: Effect = (0, frozenset())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observations:
     """Values and their design.
 
@@ -373,7 +373,7 @@ def _words(effect: Effect) -> str:
     )
 
 
-def variance_details(design: Design, unit: str) -> dict[str, Any]:
+def variance_details(design: Design, unit: str) -> JsonObject:
     """Return the content of variance.json: all components in squared units, and what would halve the interval."""
     if not design.identifiable:
         return {"unit": unit, "components": [], "note": UNREPLICATED}
@@ -390,7 +390,7 @@ def variance_details(design: Design, unit: str) -> dict[str, Any]:
     }
 
 
-def _halving(design: Design, components: Floats) -> dict[str, Any]:
+def _halving(design: Design, components: Floats) -> JsonObject:
     """Return the number of cases, or of samples, that would halve the interval of the mean over cases.
 
     With fixed facets, the variance of the mean is the sum of case effects over the cases, unit effects over the units,
@@ -405,7 +405,7 @@ def _halving(design: Design, components: Floats) -> dict[str, Any]:
         fixed += value / (prod(levels[name] for name in facets) * (cases, cases, units)[depth]) if depth else 0.0
     noise = float(components[-1]) / judgments
     total = fixed + noise
-    found: dict[str, Any] = {"cases": {"now": cases, "needed": 4 * cases}}
+    found: JsonObject = {"cases": {"now": cases, "needed": 4 * cases}}
     if not design.repeated or total <= 0:
         note = ONCE.format(_words(design.top)) if not design.repeated else CONSTANT
         return found | {"samples": {"needed": None, "note": note}}
@@ -543,7 +543,7 @@ def _three_in_four(totals: Floats, levels: Floats) -> Floats:
 
 def jnd_details(
     config: RunConfig, verdicts: VerdictColumns, games: Games, statistics: Sequence[Statistic]
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the content of jnd.json: both estimates, and the ranking of systems under each threshold."""
     estimates = {statistic.name.partition("/")[2]: round_metric(statistic.observed()) for statistic in statistics}
     return {
@@ -553,7 +553,7 @@ def jnd_details(
     }
 
 
-def _sensitivity(config: RunConfig, verdicts: VerdictColumns, games: Games, estimates: Any) -> list[dict[str, Any]]:
+def _sensitivity(config: RunConfig, verdicts: VerdictColumns, games: Games, estimates: Any) -> list[JsonObject]:
     useful, configured = useful_thresholds(verdicts.margin), config.tie.threshold
     chosen = useful[:: max(1, len(useful) // THRESHOLDS)]
     wanted = sorted({configured, *chosen, *(value for value in estimates if value is not None)})

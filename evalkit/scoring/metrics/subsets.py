@@ -8,7 +8,7 @@ the other folds (cross-fitting; Stone 1974, J. R. Stat. Soc. B 36, 111-147), and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel
 from evalkit.types import Metric
-from evalkit.values import Json
+from evalkit.values import Json, JsonObject, frozen
 
 MOST: Final = 8
 """Subsets of more judges than this are not compared."""
@@ -31,7 +31,7 @@ TOO_FEW: Final = "fewer than ten labeled units were read by every judge, or all 
 FEW: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subsets:
     """Every subset of a panel's judges, the cheapest first.
 
@@ -70,7 +70,7 @@ def subset_results(
     margin: float,
     weights: Floats | None,
     pseudo: PseudoCounts | None = None,
-) -> tuple[list[Statistic], list[Statistic], dict[str, Any]]:
+) -> tuple[list[Statistic], list[Statistic], JsonObject]:
     """Return the cross-fitted accuracy and lead of the best subset for the money, the accuracy of each, and the table.
 
     The accuracy of a subset is named by its row in the table.
@@ -105,7 +105,7 @@ def subset_results(
         table = _table(panel, subsets, used)
         for place, hit in enumerate(right):
             columns = [one if weights is None else one * weights for one in tally.columns(hit & used, used)]
-            kind: dict[str, Any] = {"proportion": True, "weights": weights, "pseudo": pseudo}
+            kind: JsonObject = {"proportion": True, "weights": weights, "pseudo": pseudo}
             accuracies.append(Statistic(str(place), columns, mean_of, n=int(used.sum()), **kind))
     among = used & bool(table)
     statistics = [
@@ -115,7 +115,7 @@ def subset_results(
     return statistics, accuracies, table
 
 
-def with_intervals(table: Json, accuracies: Mapping[str, Metric]) -> dict[str, Any]:
+def with_intervals(table: Json, accuracies: Mapping[str, Metric]) -> JsonObject:
     """Return the table with the interval of each accuracy, by the row of the subset."""
     rows = [
         {**row, "low": accuracies[str(place)].low, "high": accuracies[str(place)].high}
@@ -130,7 +130,7 @@ def _some(panel: Panel, judges: Sequence[int]) -> Panel:
     return replace(panel, names=names, weights=panel.weights[list(judges)], vote=vote, quorum=1)
 
 
-def _table(panel: Panel, subsets: Subsets, used: Bools) -> dict[str, Any]:
+def _table(panel: Panel, subsets: Subsets, used: Bools) -> JsonObject:
     best, accuracy = subsets.best(used), subsets.accuracy(used)
     rows = [
         {

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from evalkit.scoring.columns import ScoreColumns, system_codes
 from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Table, undefined
 from evalkit.types import Case, Metric
+from evalkit.values import Json, JsonObject
 
 FEW: Final = 10
 """Systems with fewer labels count as unlabeled."""
@@ -32,7 +33,7 @@ REFUSED: Final = "its scores go beyond those with labels"
 
 def transport_statistics(
     config: RunConfig, cases: Sequence[Case], scored: ScoreColumns, weights: Floats | None
-) -> tuple[list[Statistic], dict[str, Any]]:
+) -> tuple[list[Statistic], JsonObject]:
     """Return the gap of each labeled system and the corrected mean of each other one, and their table.
 
     They need two labeled systems, and one that is not labeled.
@@ -102,13 +103,13 @@ def _mean(totals: Floats) -> Floats:
     return start + slope * divide(totals[:, -1], totals[:, -2])
 
 
-def with_results(table: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[str, Any]:
+def with_results(table: Json, metrics: Mapping[str, Metric]) -> JsonObject:
     """Return the table with the result of each system: `pass`, `fail`, `undecided`, `untested` or `refused`."""
     rows = [{**row, "result": _result(row, metrics, table["margin"])} for row in table["systems"]]
     return {**table, "systems": rows}
 
 
-def _result(row: Mapping[str, Any], metrics: Mapping[str, Metric], margin: float) -> str:
+def _result(row: Json, metrics: Mapping[str, Metric], margin: float) -> str:
     if row["outside"] is not None:
         return "refused" if row["outside"] > OUTSIDE else "untested"
     gap = metrics[GAP + row["system"]]

@@ -8,7 +8,6 @@ item that is not met. A part without a verdict neither passes nor fails, so what
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divid
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
 from evalkit.scoring.verdicts.checklists import MET, MISSING, NOT_MET, ItemColumns, score_items
 from evalkit.types import Case
+from evalkit.values import frozen
 
 PASS, FAIL, UNKNOWN = 1, 0, -1
 MOST: Final = 2**31
@@ -44,7 +44,7 @@ NONE_FAILED: Final = "no turn or step before the last one fails"
 NO_POSITIVE: Final = "no class is known to pass: set rubric.positive"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parts:
     """The cases that are turns or steps of conversations, ordered by conversation and number.
 
@@ -121,7 +121,7 @@ class Parts:
         return process.astype(np.int8), np.where(ends[last], codes[last], UNKNOWN).astype(np.int8)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Agreement:
     """How far verdicts agree with labels, 0 to 1.
 
@@ -140,7 +140,7 @@ class Agreement:
     why: str = UNLABELED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Passes:
     """Which cases pass, by the verdicts and by the labels: (cases,) PASS, FAIL or UNKNOWN.
 

@@ -8,7 +8,7 @@ is one product of weights and columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache, partial
 from hashlib import blake2b
 from math import atan, copysign, cos, isnan, log1p, pi, sin, sqrt, tan
@@ -35,6 +35,7 @@ from evalkit.scoring.stats.bounded_intervals import (
 )
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
+from evalkit.values import frozen
 
 MANY = 2**12
 """From this number of clusters, those of a few kinds are resampled by kind."""
@@ -42,7 +43,7 @@ FLOATS = 2**20
 """At most this many numbers are converted to floats at a time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """Columns of per-case numbers: bytes if all values are small integers, as most counts are, else floats."""
 
@@ -91,7 +92,7 @@ OwnInterval: TypeAlias = Callable[[Clusters, float], tuple[float, float]]
 """Maps clusters and a confidence to an interval."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Statistic:
     """A number of a run, in a form that can be resampled.
 
@@ -236,7 +237,7 @@ class SharedStatistic:
         return pick
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tally:
     """Sums of rows by case.
 

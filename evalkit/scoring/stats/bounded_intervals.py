@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from evalkit.scoring.stats.arrays import Bounds, Floats
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.values import frozen
 
 STEPS = 40
 FEW = 1000
@@ -162,7 +162,7 @@ def bounded_mean(
     return low, high
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PseudoCounts:
     """Clusters that no case is in, which take part in every resample with a small weight.
 

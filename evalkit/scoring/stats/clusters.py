@@ -7,7 +7,6 @@ Application, section 3.8; Cameron, Gelbach and Miller 2008, Rev. Econ. Stat. 90,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from evalkit.errors import ConfigError, did_you_mean
 from evalkit.plugins import find_benchmark
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.types import Case
+from evalkit.values import frozen
 
 CHUNK = 2**22
 """Weights held at a time: 32 MiB, for any number of cases and resamples."""
@@ -31,7 +31,7 @@ NOTE = "clusters: "
 FOLDS = 5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Clusters:
     """The cluster of each case.
 

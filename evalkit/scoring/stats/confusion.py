@@ -8,7 +8,6 @@ missing verdicts of a label in one class.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Any, Final
@@ -18,13 +17,14 @@ import numpy as np
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, undefined
 from evalkit.scoring.stats.bounded_intervals import extremes, mixed
+from evalkit.values import frozen
 
 VERTICES: Final = 4096
 """With more vertices than this, bounds are those of numerator and denominator apart, which are wider."""
 _TANGENTS: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Confusion:
     """The confusion matrix of two raters by case.
 
@@ -214,7 +214,7 @@ def mean_defined(values: Floats) -> Floats:
     return divide(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(np.float64))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unread:
     """A confusion matrix with missing verdicts.
 

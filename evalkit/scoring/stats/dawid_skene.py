@@ -6,12 +6,12 @@ begins with the shares of votes, and takes missing votes to be missing at random
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
+from evalkit.values import frozen
 
 ROUNDS: Final = 1000
 CONVERGED: Final = 1e-6
@@ -20,7 +20,7 @@ CELLS: Final = 2**22
 TINY: Final = 1e-10
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VotePatterns:
     """The distinct combinations of the judges' votes.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import copysign, inf, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, expanded_quantile, undefined
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.values import frozen
 
 STEPS = 100
 HALVINGS = 30
@@ -29,7 +30,7 @@ SEPARATED = "the outcomes are separated: no finite coefficient is optimal"
 COLLINEAR = "the columns are collinear"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fit:
     """Coefficients that maximize the likelihood, or `None` and the reason."""
 
@@ -80,7 +81,7 @@ def _information(design: Floats, b: Floats) -> Floats:
     return np.asarray((design * (p * (1 - p))[:, None]).T @ design)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Penalized:
     """The likelihood of a logistic regression times the square root of the determinant of its information.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, erfc, log2, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -14,6 +13,7 @@ from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, student_share
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Unit, Verdict
+from evalkit.values import frozen
 
 EXACT_BELOW = 25
 """Below this number of discordant pairs the exact test is used, as in statsmodels."""
@@ -21,7 +21,7 @@ POWER = 0.8
 """Power of the minimum detectable difference."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlignedRuns:
     """What several runs say about the same pairs.
 
@@ -81,7 +81,7 @@ def number_cases(names: Iterable[str], cluster: Mapping[str, int]) -> tuple[dict
     return numbers, Clusters.by_key([cluster.get(case, -1) + 1 for case in numbers], "cluster")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lead:
     """By how much one run is ahead of another on each unit.
 

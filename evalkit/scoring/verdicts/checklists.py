@@ -19,6 +19,7 @@ from evalkit.errors import ConfigError
 from evalkit.scoring.stats.arrays import FUZZ, Codes, Ints
 from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.types import Case, ChecklistItem, ItemAnswer, ItemReason, ItemVerdict, Judgment, Status
+from evalkit.values import frozen
 
 Rule: TypeAlias = Literal["points", "weighted", "share", "required"]
 State: TypeAlias = Literal["scored", "unknown_items", "no_positive_points", "no_weight"]
@@ -28,7 +29,7 @@ ANSWERS: Final = {code: answer for answer, code in CODES.items()}
 _Vote: TypeAlias = tuple[ItemAnswer | None, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Score:
     """A score between 0 and 1 with its bounds over unknown items; it is known if they are equal.
 
@@ -111,7 +112,7 @@ def _weighted(items: Sequence[ChecklistItem], done: Mapping[str | None, tuple[fl
     return _bounded(*bounds[None])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemColumns:
     """The items of every response of every case, as judged by one judge or a panel: a row for each leaf.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from typing import Final
 
@@ -35,12 +35,13 @@ from evalkit.scoring.stats.dawid_skene import true_codes
 from evalkit.scoring.verdicts.pairs import apply_ties, at_threshold
 from evalkit.scoring.verdicts.pointwise import compare_scores
 from evalkit.types import Case
+from evalkit.values import frozen
 
 DAWID_SKENE: Final = "dawid_skene"
 CLASSES: Final = (A, TIE, B)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Panel:
     """Judges that vote on arrays of votes (judges, units).
 
