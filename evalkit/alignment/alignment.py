@@ -16,6 +16,8 @@ import numpy as np
 import yaml
 
 from evalkit.alignment.calls import Asking
+from evalkit.alignment.criteria import Proposal, Proposals, check_criteria, read_criteria, with_items, write_proposals
+from evalkit.alignment.criteria import plain as plain_criteria
 from evalkit.alignment.examples import EXAMPLES as SHOWN
 from evalkit.alignment.examples import check_examples, example_sets, system_prompt
 from evalkit.alignment.gepa_optimizer import GepaOptimizer
@@ -23,7 +25,7 @@ from evalkit.alignment.prompts import TEMPLATE, Instruction, Trials
 from evalkit.alignment.search import USABLE, Candidate, Side, agreement, candidates, depends_on_others, obstacle
 from evalkit.api import rescore
 from evalkit.config import RunConfig
-from evalkit.config.align import CALLS, PROMPT, AlignConfig, Knob
+from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig, Knob
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.resources import project
 from evalkit.core.splits import Side as SideName
@@ -45,12 +47,13 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import smallest_detectable, smallest_gain
 from evalkit.types import Metric
 
-Outcome: TypeAlias = Literal["reached", "none", "unpaid", "unproved", "worse", "improved"]
+Outcome: TypeAlias = Literal["reached", "none", "proposed", "unpaid", "unproved", "worse", "improved"]
 AFTER, BEFORE = "after", "before"
 SIDES: Final[tuple[SideName, ...]] = ("train", "dev", "test")
 LABEL: Final = "label cases: evalkit label"
 ANSWER: Final = "run it again for missing answers, or see in its report why they cannot be used"
 PRESETS: Final = Path("conf") / "method"
+CRITERIA_KEYS: Final = frozenset({"criteria", "mode.checklist"})
 _HEAD = "# @package _global_\n# From `evalkit align`: {}\n"
 
 
@@ -82,8 +85,8 @@ class Alignment:
 
     Attributes:
         outcome: `improved` on test labels; `unproved` or `worse` there; `unpaid` if the budget did not pay for test, or
-            ended the search before any were better on dev; `none` is better on dev; or the goal is `reached` on dev by
-            the run's own settings.
+            ended the search before any were better on dev; `none` is better on dev; criteria are `proposed` to edit and
+            prove; or the goal is `reached` on dev by the run's own settings.
         metric: the metric of agreement.
         split: the split, with the openings so far.
         tried: the number of combinations of settings that were compared on dev.
@@ -97,8 +100,9 @@ class Alignment:
         cost_usd: their cost.
         prompt: the chosen prompt, the part that is the same for all cases; empty if it is the run's own.
         diff: its difference from the run's own.
-        preset: the file that was written.
+        preset: the file that was written, or with the criteria that were proved.
         template: the file of the prompt that was written, if it is a template.
+        proposals: the proposed criteria or checklist items, if some were proposed.
     """
 
     outcome: Outcome
@@ -117,6 +121,7 @@ class Alignment:
     diff: str = ""
     preset: Path | None = None
     template: Path | None = None
+    proposals: Sequence[Proposal] = ()
 
 
 @dataclass(frozen=True)
@@ -206,12 +211,17 @@ class Labels:
             raise ConfigError(f"nothing can be tuned ({why})", where="tune", remedy="choose other settings")
         return found
 
-    def provable(self) -> float | None:
-        """Return the smallest gain that the answered labels of test could probably prove, `None` if that is none.
+    def provable(self, name: SideName = "test", tests: int = 1) -> float | None:
+        """Return the smallest gain that the answered labels of a side could probably prove, `None` if that is none.
 
         For correlations, it assumes that of dev, and that half of its error is common to both judges.
+
+        Args:
+            name: the side.
+            tests: the number of candidates, for which the confidence is adjusted.
         """
-        confidence, n = self.result.config.scoring.confidence, self.clusters("test", answered=True)
+        n = self.clusters(name, answered=True)
+        confidence = 1 - (1 - self.result.config.scoring.confidence) / tests
         if self.kind is not SCORES:
             return smallest_gain(n, confidence)
         value = agreement(self.result.config, self.kind, self.side("dev", labeled=True))
@@ -223,8 +233,8 @@ def align(
 ) -> Alignment:
     """Tune a run on train and dev labels, and prove the chosen settings on test labels.
 
-    A judge is called for `examples` and `prompt` only. The labels of test are opened only if some settings are better
-    on dev, and that is recorded first, in the run folder and its report.
+    Calls are made for `examples`, `prompt` and `criteria` only. The labels of test are opened only if some settings are
+    better on dev, and that is recorded first, in the run folder and its report.
 
     Args:
         result: the run.
@@ -239,10 +249,13 @@ def align(
     begun = time.perf_counter()
     labels, asking = Labels.of(result, folder, settings), None
     if settings.budget_usd is not None and settings.tune[0] in CALLS:
-        check_calls(result, settings)
+        check_calls(labels, settings)
         asking = Asking(result, settings.budget_usd, settings.model)
     obstacles = labels.obstacles(settings.tune)
     store_split(folder, labels.split)
+    if asking is not None and CRITERIA in settings.tune and settings.criteria is None:
+        found = _proposed(labels, settings, asking, tell)
+        return _finished(found, folder, settings, asking, begun)
     search = _Search(labels, settings, asking, tell)
     chosen, dev, reached = search.choose([knob for knob in settings.tune if knob not in obstacles])
     found = Alignment("none", labels.metric, labels.split, search.tried, chosen.settings, None, None, None, obstacles)
@@ -254,7 +267,15 @@ def align(
     elif reached or search.unpaid:
         found = replace(found, outcome="reached" if reached else "unpaid")
     if found.outcome == "improved":
-        found = write_preset(found, settings.name, result.config.prompt.language)
+        if settings.criteria is None:
+            found = write_preset(found, settings.name, result.config.prompt.language)
+        else:
+            found = replace(found, preset=Path(settings.criteria))
+    return _finished(found, folder, settings, asking, begun)
+
+
+def _finished(found: Alignment, folder: Path, settings: AlignConfig, asking: Asking | None, begun: float) -> Alignment:
+    """Add what was spent, and record the result in the run folder."""
     spent = Spent() if asking is None else asking.spent
     seconds = round(time.perf_counter() - begun, 2)
     found = replace(found, calls=spent.calls, cost_usd=spent.usd, seconds=seconds)
@@ -262,17 +283,35 @@ def align(
     return found
 
 
-def check_calls(result: RunResult, settings: AlignConfig) -> None:
+def check_calls(labels: Labels, settings: AlignConfig) -> None:
     """Check that a run's judge can be called for what is tuned, before anything is paid.
 
     Raises:
         ConfigError: if not.
     """
     if PROMPT in settings.tune:
-        Instruction.of(result)
+        Instruction.of(labels.result)
         GepaOptimizer()
+    elif CRITERIA in settings.tune:
+        check_criteria(labels.result, labels.kind)
+        if settings.criteria is not None:
+            read_criteria(labels.result.config, Path(settings.criteria))
     else:
-        check_examples(result)
+        check_examples(labels.result)
+
+
+def _proposed(labels: Labels, settings: AlignConfig, asking: Asking, tell: Callable[[str], None]) -> Alignment:
+    """Have criteria proposed and tried on dev, and write those that were kept; test labels stay closed."""
+    train, dev = (labels.side(name, labeled=True) for name in ("train", "dev"))
+    search = Proposals(labels.result, labels.kind, labels.metric, asking, settings, train, dev, tell)
+    chosen, tried = search.search(), search.tried
+    outcome: Outcome = "unpaid" if search.unpaid else "proposed" if chosen.settings else "none"
+    found = Alignment(outcome, labels.metric, labels.split, len(tried), {}, None, None, None, {}, proposals=tried)
+    if outcome != "proposed":
+        return found
+    kept = sum(one.result == "kept" for one in tried)
+    path = write_proposals(labels.result.config, chosen, settings.name, kept)
+    return replace(found, settings=chosen.settings, preset=path)
 
 
 def _proved(labels: Labels, found: Alignment, chosen: Candidate, before: Side, after: Side) -> Alignment:
@@ -320,7 +359,8 @@ class _Search:
         """Return a side with the answers under a candidate, `None` if the budget did not pay for all of them."""
         if self.asking is None or not candidate.settings:
             return side
-        return self.asking.answer(candidate.of(self.labels.result.config), side, candidate.templates)
+        own, config = self.labels.result.config, candidate.of(self.labels.result.config)
+        return self.asking.answer(config, with_items(own, config, side), candidate.templates)
 
     def choose(self, tune: Sequence[Knob]) -> tuple[Candidate, Side, bool]:
         """Return the candidate that is best on dev, its answers, and whether it reaches the goal.
@@ -344,7 +384,7 @@ class _Search:
                 return candidate, side, True
             value = agreement(own, kind, side if self.whole else side.labeled()) * side.usable
             if self.asking is not None and candidate.dev is None:
-                number = self.settings.prompts if PROMPT in tune else self.settings.sets
+                number = {PROMPT: self.settings.prompts, CRITERIA: 1}.get(tune[0], self.settings.sets)
                 self.tell(f"{tune[0]} {self.tried - 1} of {number}: agreement {value:.3f} on dev")
             if value > most + 1e-12:
                 best, most, answers = candidate, value, side
@@ -359,6 +399,9 @@ class _Search:
         yield Candidate({}, 0.0)
         if PROMPT in tune:
             yield from self._written(train)
+            return
+        if settings.criteria is not None:
+            yield read_criteria(config, Path(settings.criteria))
             return
         sets = example_sets(config, train.cases, sets=settings.sets, size=settings.examples, seed=labels.split.seed)
         yield from (Candidate({SHOWN: tuple(one)}, 0.0) for one in sets)
@@ -527,12 +570,20 @@ def _record(folder: Path, found: Alignment, settings: AlignConfig) -> None:
         "diff": found.diff,
         "preset": None if found.preset is None else str(found.preset),
         "template": None if found.template is None else str(found.template),
+        "proposals": [_proposal(one) for one in found.proposals],
     }
     write_files(folder, {layout.ALIGNMENTS: encode_pretty({"alignments": [*before, now]})})
 
 
+def _proposal(one: Proposal) -> dict[str, Any]:
+    gain = None if one.gain is None else metric_values(one.gain.metric)
+    return {"name": one.name, "text": one.text, "result": one.result, "of": one.of, "gain": gain, "p": one.p}
+
+
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings as JSON values."""
+    if CRITERIA_KEYS & settings.keys():
+        return plain_criteria(settings)
     return {
         key: [one.model_dump(mode="json", exclude_defaults=True) for one in value] if key == SHOWN else value
         for key, value in settings.items()

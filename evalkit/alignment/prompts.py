@@ -7,28 +7,27 @@ placeholders, the markers around texts, the scale and the instruction of the out
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from evalkit.alignment.calls import Asking, templates_of
+from evalkit.alignment.mistakes import agreed, labeled, shown_cases
 from evalkit.alignment.search import Candidate, Side, agreement
 from evalkit.api import build_evaluator
 from evalkit.config import RunConfig
 from evalkit.core.hashing import digest
-from evalkit.decision import SCORES, Kind
+from evalkit.decision import Kind
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.parsing import UnreadableError, drop_thinking, is_refusal
 from evalkit.prompting import neutralize
 from evalkit.results import RunResult
-from evalkit.scoring import verdicts_of
-from evalkit.types import Case, Judgment, Verdict
+from evalkit.types import Judgment
 from evalkit.values import JsonObject, frozen
 
 TEMPLATE, WRITE = "prompt.template", "align_prompt"
 MOST_CHARACTERS: Final = 4000
 """The longest instruction, unless the run's own is longer."""
-_SHOWN: Final = 1500
 _ATTEMPTS: Final = 3
 _SYSTEM = re.compile(r"\{%[-+]?\s*block\s+system\b[^%]*%\}\n?")
 _COMMENTS = re.compile(r"(?:\s*\{#.*?#\})*", re.DOTALL)
@@ -206,8 +205,8 @@ class Trials:
         side = self._judged(text, ids)
         config = self.candidate(text).of(self.result.config)
         rows: dict[str, list[float]] = {case.id: [] for case in side.cases}
-        for verdict in _labeled(config, side):
-            rows[verdict.case_id].append(_agreed(config, self.kind, verdict))
+        for verdict in labeled(config, side):
+            rows[verdict.case_id].append(agreed(config, self.kind, verdict))
         values = {one: sum(row) / len(row) if row else 0.0 for one, row in rows.items()}
         if text not in self.found and text != self.instruction.text and set(ids) == {one.id for one in self.dev.cases}:
             self._keep(text, config, side, values.values())
@@ -260,7 +259,7 @@ class Trials:
 
     def _written(self, text: str, side: Side) -> str | None:
         config = self.candidate(text).of(self.result.config)
-        cases = [*_shown(config, self.kind, side)]
+        cases = [*shown_cases(config, self.kind, side)]
         tried, most = self._attempts.get(text, [])[-_ATTEMPTS:], self.instruction.most
         prompt = self.asking.prompt(WRITE, instruction=text, cases=cases, attempts=tried, most=most)
         answers = self.asking.write([prompt], lambda said: {"text": self._checked(said)})
@@ -286,40 +285,3 @@ class Trials:
         except ConfigError as error:
             raise UnreadableError("invalid", str(error)) from None
         return text
-
-
-def _labeled(config: RunConfig, side: Side) -> Iterator[Verdict]:
-    return (one for one in verdicts_of(config, side.cases, side.judgments) if one.label is not None)
-
-
-def _agreed(config: RunConfig, kind: Kind, verdict: Verdict) -> float:
-    if kind is not SCORES:
-        return float((verdict.winner or verdict.class_name) == verdict.label)
-    if verdict.score is None or not isinstance(verdict.label, float):
-        return 0.0
-    return 1 - abs(verdict.score - verdict.label) / (config.rubric.max - config.rubric.min)
-
-
-def _shown(config: RunConfig, kind: Kind, side: Side) -> Iterator[JsonObject]:
-    """Yield cases as shown to the model that writes, those that differ most from their labels first."""
-    by_id: dict[str, Case] = {case.id: case for case in side.cases}
-    reasons: dict[tuple[str, tuple[int, ...]], str] = {}
-    for one in side.judgments:
-        if one.completion is not None and one.shown == one.unit:
-            reasons.setdefault((one.case_id, one.unit), drop_thinking(one.completion.text))
-    for verdict in sorted(_labeled(config, side), key=lambda one: _agreed(config, kind, one)):
-        case = by_id[verdict.case_id]
-        given = next((one for one in (verdict.winner, verdict.class_name, verdict.score) if one is not None), None)
-        yield {
-            "task": _cut(case.prompt),
-            "context": _cut(case.context or ""),
-            "reference": _cut(case.reference or ""),
-            "responses": [_cut(case.responses[index].text) for index in verdict.unit],
-            "verdict": "" if given is None else _cut(str(given)),
-            "label": _cut(str(verdict.label)),
-            "reasons": _cut(reasons.get((case.id, verdict.unit), "")),
-        }
-
-
-def _cut(text: str) -> str:
-    return neutralize(text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …")

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
+from rich.table import Table
 
 from evalkit.alignment.alignment import SIDES, Alignment, Labels, Outcome, Proof, align, check_calls
+from evalkit.alignment.criteria import ITEMS_KEY, Result
 from evalkit.alignment.examples import EXAMPLES
 from evalkit.alignment.gepa_optimizer import ROUNDS
 from evalkit.cli.console import log, plain_console, print_heading, reported, text_table
 from evalkit.cli.finished_run import check_named, read_value
 from evalkit.config import JudgeConfig
-from evalkit.config.align import CALLS, PROMPT, AlignConfig
+from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig
 from evalkit.config.run_config import config_error
 from evalkit.core.display import dollars, number
 from evalkit.core.splits import clusters_named
@@ -40,9 +42,18 @@ _OUTCOMES: Final[Mapping[Outcome, str]] = {
     "test labels stay closed.",
     "unpaid": "The budget did not pay for all answers. The judge is unchanged, and the test labels stay closed. The "
     "same command with a higher align.budget_usd resumes.",
+    "proposed": "These criteria agree better with dev labels, which they were not made from. The judge is unchanged, "
+    "and the test labels stay closed.",
     "unproved": "No gain that these labels can show: on test labels, the difference may be 0. The judge is unchanged.",
     "worse": "The settings that are better on dev are worse on test labels. The judge is unchanged.",
     "improved": "Better on test labels that did not choose the settings.",
+}
+_RESULTS: Final[Mapping[Result, str]] = {
+    "kept": "kept",
+    "duplicate": "duplicate",
+    "useless": "no gain",
+    "unusable": "answers cannot be read",
+    "covered": "adds nothing to those kept",
 }
 
 
@@ -125,7 +136,7 @@ def plan(words: Sequence[str]) -> int:
 def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
     skipped = labels.obstacles(settings.tune)
     if settings.budget_usd is not None and settings.tune[0] in CALLS:
-        check_calls(labels.result, settings)
+        check_calls(labels, settings)
     yield f"labeled {clusters_named(labels.split.by)}: {', '.join(f'{name} {labels.clusters(name)}' for name in SIDES)}"
     usable = {name: labels.clusters(name, answered=True) for name in SIDES}
     if sum(usable.values()) < labels.clusters(*SIDES):
@@ -137,10 +148,17 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
         if PROMPT in settings.tune and settings.model is not None:
             cases = settings.prompts * (min((ROUNDS + 1) * settings.cases, train) + dev) + test
             written = f"{settings.model.label} writes at most {settings.prompts} prompts, and "
+        elif settings.criteria is not None:
+            cases = dev + test
+        elif CRITERIA in settings.tune and settings.model is not None:
+            cases = (2 * settings.proposals - 1) * dev
+            written = f"{settings.model.label} proposes at most {settings.proposals} criteria, and "
         most = dollars(settings.budget_usd)
         cost = f"{written}the judge is called for at most {cases} cases, for at most {most}"
     yield f"to tune: {', '.join(knob for knob in settings.tune if knob not in skipped)}; {cost}"
     yield from (f"note: {knob} cannot be tuned: {why}" for knob, why in skipped.items())
+    if CRITERIA in settings.tune and settings.criteria is None:
+        yield from _plan_of_proposals(labels, settings.proposals)
     smallest, metric = labels.provable(), labels.result.metrics[labels.metric]
     if smallest is None:
         yield f"These labels can prove no gain in {labels.metric}: test has too few; {labels.remedy()}."
@@ -154,16 +172,30 @@ def _plan(labels: Labels, settings: AlignConfig) -> Iterator[str]:
         yield f"The judge has {with_interval(metric)} now, so these labels can prove no gain; {labels.remedy()}."
 
 
+def _plan_of_proposals(labels: Labels, proposals: int) -> Iterator[str]:
+    smallest = labels.provable("dev", proposals)
+    if smallest is None:
+        yield f"Dev has too few labels to keep one of {proposals} criteria; {labels.remedy()}."
+    else:
+        what = f"smallest gain of one criterion of {proposals} that dev can show, with a probability of 0.8"
+        yield f"{what}: {number(smallest)}"
+
+
 def _print(found: Alignment, folder: Path) -> None:
-    console = plain_console()
-    console.print(print_heading("align", f" ({folder}, {found.tried} combinations of settings)"))
+    console, what = plain_console(), "criteria" if found.proposals else "combinations of settings"
+    console.print(print_heading("align", f" ({folder}, {found.tried} {what})"))
     if not found.split.held_out:
         log("note", "reports of this run have shown you all labels; dataset.holdout=0.3 keeps those of test out")
     for knob, why in found.obstacles.items():
         log("note", f"{knob} cannot be tuned: {why}")
     for key, value in found.settings.items():
+        if key in (CRITERIA, ITEMS_KEY):
+            continue
         shown = f"{len(value)} labeled responses of train" if key == EXAMPLES else value
         console.print(f"  {key}: {shown}")
+    if found.proposals:
+        console.print()
+        console.print(_proposals(found))
     if found.diff:
         console.print()
         for line in found.diff.splitlines():
@@ -189,9 +221,24 @@ def _print(found: Alignment, folder: Path) -> None:
     console.print(f"  • {calls}; {found.seconds:.1f} s.")
     if found.template is not None:
         console.print(f"written: {found.template}")
-    if found.preset is not None:
-        console.print(f"written: {found.preset}; use it with method={found.preset.stem}")
+    if found.outcome == "proposed":
+        console.print(f"written: {found.preset}; edit it, then prove it on test labels:")
+        console.print(f"  evalkit align {folder} tune=criteria align.criteria={found.preset} align.budget_usd=…")
+    elif found.preset is not None:
+        group = CRITERIA if CRITERIA in found.settings else "method"
+        said = "proved" if {CRITERIA, ITEMS_KEY} & found.settings.keys() else "written"
+        console.print(f"{said}: {found.preset}; use it with {group}={found.preset.stem}")
     console.print(f"written: {folder / ALIGNMENTS}")
+
+
+def _proposals(found: Alignment) -> Table:
+    """Return the table of proposals with their gains on dev, those that were kept first."""
+    table = text_table(("proposal", "text", "gain on dev", "p, adjusted", "result"), ())
+    for one in sorted(found.proposals, key=lambda one: one.result != "kept"):
+        gain = "" if one.gain is None else with_interval(one.gain.metric, signed=True)
+        result = _RESULTS[one.result] + (f" of {one.of}" if one.of else "")
+        table.add_row(one.name, one.text, gain, "" if one.p is None else number(one.p), result)
+    return table
 
 
 def _cells(metric: str, proof: Proof) -> tuple[str, ...]:

@@ -7,15 +7,17 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, model_validator
 
 from evalkit.config.sections import JudgeConfig, Name, Section
+from evalkit.core.redaction import remedy_for, secrets_of
 
-Knob: TypeAlias = Literal["threshold", "weights", "combine", "vote", "examples", "prompt"]
+Knob: TypeAlias = Literal["threshold", "weights", "combine", "vote", "examples", "prompt", "criteria"]
 KNOBS: Final[tuple[Knob, ...]] = ("threshold", "weights", "combine", "vote")
 """What is tuned without calls."""
 EXAMPLES: Final = "examples"
 PROMPT: Final = "prompt"
-CALLS: Final[tuple[Knob, ...]] = (EXAMPLES, PROMPT)
+CRITERIA: Final = "criteria"
+CALLS: Final[tuple[Knob, ...]] = (EXAMPLES, PROMPT, CRITERIA)
 """What is tuned by calls, each alone."""
-WRITTEN: Final[tuple[Knob, ...]] = (PROMPT,)
+WRITTEN: Final[tuple[Knob, ...]] = (PROMPT, CRITERIA)
 """What `align.model` writes."""
 
 
@@ -32,10 +34,10 @@ class AlignConfig(Section):
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     ] = KNOBS
     """What to search: the tie `threshold`, the `weights` of criteria, how samples `combine`, and how a panel votes
-    (`vote`), over stored answers; or `examples` or `prompt`, each alone, with calls.
+    (`vote`), over stored answers; or `examples`, `prompt` or `criteria`, each alone, with calls.
     """
     budget_usd: Annotated[float, Field(ge=0)] | None = None
-    """The most that calls may cost, in US dollars; required for `examples` and `prompt`."""
+    """The most that calls may cost, in US dollars; required if calls are made."""
     model: Annotated[JudgeConfig | None, BeforeValidator(_named)] = None
     """The model that writes texts: a LiteLLM name, or the keys of `judge`, such as `align.model.api_base`."""
     sets: Annotated[int, Field(gt=0)] = 6
@@ -45,7 +47,11 @@ class AlignConfig(Section):
     prompts: Annotated[int, Field(gt=0)] = 8
     """Most prompts that `model` writes."""
     cases: Annotated[int, Field(gt=0)] = 8
-    """Number of train cases that a prompt is written from, and tried on first."""
+    """Number of train cases that a prompt or criteria are written from."""
+    proposals: Annotated[int, Field(gt=0, le=20)] = 6
+    """Most criteria or checklist items that `model` proposes."""
+    criteria: str | None = None
+    """File of criteria or checklist items to prove, as written by `tune=criteria` and edited; `null` proposes some."""
     goal: Literal["rates_corrected", "rates", "single"] | None = None
     """Stop as soon as the judge is good for this on dev."""
     test: Annotated[float, Field(gt=0, lt=1)] = 0.3
@@ -57,6 +63,8 @@ class AlignConfig(Section):
 
     @model_validator(mode="after")
     def _calls(self) -> Self:
+        if self.criteria is not None and CRITERIA not in self.tune:
+            raise ValueError("criteria is a file to prove: set tune=criteria")
         asked = next((knob for knob in self.tune if knob in CALLS), None)
         if asked is None:
             return self
@@ -64,8 +72,14 @@ class AlignConfig(Section):
             raise ValueError(f"tune {asked} alone: align again for the other settings")
         if self.budget_usd is None:
             raise ValueError(f"tuning {asked} makes calls: set align.budget_usd")
-        if asked in WRITTEN and self.model is None:
+        if asked in WRITTEN and self.model is None and self.criteria is None:  # a file needs no writer
             raise ValueError(f"a model writes the candidates for {asked}: set align.model")
+        return self
+
+    @model_validator(mode="after")
+    def _secrets(self) -> Self:
+        for key, what in secrets_of(self.model_dump(mode="json")):  # the run folder has them
+            raise ValueError(f"{key}: {what}: {remedy_for(key)}")
         return self
 
     @model_validator(mode="after")

@@ -205,7 +205,7 @@ def test_a_plan_says_what_the_labels_can_prove(ties, capfd):
         (["run", "tune=[vote]"], "tune: nothing can be tuned (vote: there is one judge); choose other settings"),
         (
             ["run", "tune=[thresholds]"],
-            "tune.0: input should be 'threshold', 'weights', 'combine', 'vote', 'examples' or 'prompt'",
+            "tune.0: input should be 'threshold', 'weights', 'combine', 'vote', 'examples', 'prompt' or ",
         ),
         (["run", "tune=[]"], "tune: "),
         (["run", "align.goals=rates"], "align.goals: is not a setting of align; did you mean 'align.goal'?"),

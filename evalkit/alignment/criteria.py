@@ -1,0 +1,428 @@
+"""Criteria and checklist items that a model proposes from mistakes on train; each is kept if it helps on dev.
+
+A proposal is a name and one line of plain text. It is tried alone on dev, which had no part in it, against the run's
+own criteria. Those that help beyond the number tried are then added one after another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+from unicodedata import normalize
+
+import yaml
+from pydantic import ValidationError
+
+from evalkit.alignment.calls import Asking, templates_of
+from evalkit.alignment.mistakes import shown_cases
+from evalkit.alignment.search import Candidate, Side, agreement
+from evalkit.api import build_evaluator
+from evalkit.config import CHECKLIST, Criterion, RunConfig
+from evalkit.config.align import AlignConfig
+from evalkit.config.run_config import config_error
+from evalkit.core.atomic_files import file_errors, write_file
+from evalkit.core.checklists import ChecklistError
+from evalkit.core.redaction import redact
+from evalkit.decision import ITEMS, SOME_MISSING, Kind
+from evalkit.errors import ConfigError
+from evalkit.parsing import UnreadableError, read_json
+from evalkit.prompting import neutralize
+from evalkit.results import RunResult
+from evalkit.runs import manifest
+from evalkit.scoring.compare import Difference, RunEntry, compare_runs
+from evalkit.scoring.stats.paired import holm
+from evalkit.values import Json, JsonObject, frozen
+
+Result: TypeAlias = Literal["kept", "duplicate", "useless", "unusable", "covered"]
+CRITERIA, ITEMS_KEY, WRITE = "criteria", "mode.checklist", "align_criteria"
+FOLDERS: Final = {False: Path("conf") / "criteria", True: Path("conf") / "method"}
+"""Where proposals are written: criteria, or checklist items."""
+MOST_CHARACTERS, MOST_NAME, RESAMPLES = 300, 40, 2000
+_RESERVED: Final = frozenset({"criteria", "defaults", "hydra", "overall", "description", "weight", "levels"})
+"""Names that mean something else in a file of criteria or in an answer."""
+_FORBIDDEN = re.compile(r"\{[{%#]|\$\{|<|\[\[")
+_HEAD: Final = """\
+# Proposed by `evalkit align`: {}
+# Edit it, then prove it on test labels: evalkit align RUN tune=criteria align.criteria={} align.budget_usd=…
+"""
+
+
+@frozen
+class Proposal:
+    """A proposed criterion or checklist item, and what was found on dev.
+
+    Attributes:
+        name: its name, safe in files, metrics and overrides.
+        text: what it asks, one line.
+        result: `kept`; a `duplicate` by its text or its answers; `useless`, because no gain beyond the number tried is
+            shown; `unusable`, because answers can no longer be read; or `covered` by those kept before it.
+        of: the criterion that it duplicates.
+        gain: the agreement with it minus that without, on dev; `None` if it was not tried.
+        p: the p-value of the gain, adjusted for the number tried.
+    """
+
+    name: str
+    text: str
+    result: Result = "useless"
+    of: str = ""
+    gain: Difference | None = None
+    p: float | None = None
+
+
+@dataclass
+class Proposals:
+    """The search for criteria.
+
+    Attributes:
+        result: the run.
+        kind: what the labels are about.
+        metric: the metric of agreement.
+        asking: the calls.
+        settings: how many to propose, from how many cases.
+        train: the labeled cases of train, with the run's answers.
+        dev: the same of dev.
+        tell: called with the progress.
+        tried: the proposals, with what was found.
+        unpaid: whether the budget ended the search.
+    """
+
+    result: RunResult
+    kind: Kind
+    metric: str
+    asking: Asking
+    settings: AlignConfig
+    train: Side
+    dev: Side
+    tell: Callable[[str], None]
+    tried: list[Proposal] = field(default_factory=list)
+    unpaid: bool = False
+
+    def search(self) -> Candidate:
+        """Return the settings with the proposals that were kept; the run's own if there are none.
+
+        Raises:
+            ConfigError: if the model's answer has no proposal, or agreement on dev has no value.
+            AnswersError: if too many calls fail.
+            Signaled: if the user stopped it; received answers are stored.
+        """
+        config = self.result.config
+        if agreement(config, self.kind, self.dev) == -1:
+            remedy = "align needs labels and scores that differ"
+            raise ConfigError(f"{self.metric} has no value on dev", where="tune=[criteria]", remedy=remedy)
+        distinct = self._proposed()
+        sides: dict[str, Side] = {}
+        for place, one in enumerate(distinct, 1):
+            side = self._answered(with_proposals(config, [one]))
+            if side is None:
+                return Candidate({}, 0.0)
+            self.tell(f"proposal {place} of {len(distinct)} was tried on dev: {one.name}")
+            sides[one.name] = side
+        found = [self._duplicate(one, sides) for one in distinct]
+        tried = self._tested([one for one in found if one.result != "duplicate"], sides)
+        self.tried += [*tried, *(one for one in found if one.result == "duplicate")]
+        return self._joined([one for one in tried if one.result == "kept"], sides, len(tried))
+
+    def _proposed(self) -> list[Proposal]:
+        """Return what the model proposes, without what the run has."""
+        config = self.result.config
+        shown = shown_cases(config, self.kind, self.train)
+        cases = [one for one in shown if one["agreed"] < 1][: self.settings.cases]
+        if not cases:
+            return []
+        known = own_criteria(config)
+        taken = {*known, *(item.id for case in self.result.cases for item in case.checklist)}
+        prompt = self.asking.prompt(
+            WRITE,
+            criteria=known,
+            cases=cases,
+            most=self.settings.proposals,
+            characters=MOST_CHARACTERS,
+            checklist=config.mode.name == CHECKLIST,
+        )
+        answers = self.asking.write([prompt], lambda text: read_json(text, keys=(CRITERIA,))[0])
+        if answers is None:
+            self.unpaid = True
+            return []
+        given = answers[0].answer
+        if given is None:
+            remedy = "choose another align.model"
+            raise ConfigError(
+                f"proposed nothing: {printable(answers[0].error or '')}", where="align.model", remedy=remedy
+            )
+        found, seen = [], {_normalized(text or name): name for name, text in known.items()}
+        for one in read_proposals(given, taken, self.settings.proposals, self.tell):
+            if (of := seen.setdefault(_normalized(one.text), one.name)) == one.name:
+                found.append(one)
+            else:
+                self.tried.append(replace(one, result="duplicate", of=of))
+        return found
+
+    def _answered(self, candidate: Candidate) -> Side | None:
+        """Return dev with the answers under a candidate, `None` if the budget does not pay for it."""
+        paid = self.asking.covers(len(self.dev.cases))
+        config = candidate.of(self.result.config)
+        side = self.asking.answer(config, with_items(self.result.config, config, self.dev), {}) if paid else None
+        self.unpaid = side is None
+        return side
+
+    def _duplicate(self, one: Proposal, sides: Mapping[str, Side]) -> Proposal:
+        """Return a proposal, as a duplicate if its answers always equal those on an earlier one or one of the run."""
+        earlier = {name: side for name, side in sides.items() if [*sides].index(name) < [*sides].index(one.name)}
+        if values := values_of(sides[one.name], one.name):
+            others = {name: values_of(sides[one.name], name) for name in own_criteria(self.result.config)}
+            others |= {name: values_of(side, name) for name, side in earlier.items()}
+        elif (values := values_of(sides[one.name])) == values_of(self.dev):
+            return one  # it changes nothing, as the next one may
+        else:
+            others = {name: values_of(side) for name, side in earlier.items()}
+        of = next((name for name, same in others.items() if same == values), "")
+        return replace(one, result="duplicate", of=of) if of else one
+
+    def _tested(self, distinct: Sequence[Proposal], sides: Mapping[str, Side]) -> list[Proposal]:
+        """Return the proposals with their gains, adjusted for their number (Holm), and whether each is kept."""
+        own = Candidate({}, 0.0)
+        gains = [
+            self._gain(own, self.dev, with_proposals(self.result.config, [one]), sides[one.name]) for one in distinct
+        ]
+        adjusted = holm([None if gain is None else gain.p for gain in gains])
+        found = []
+        for one, gain, p in zip(distinct, gains, adjusted, strict=True):
+            usable = sides[one.name].usable >= self.dev.usable - SOME_MISSING
+            result: Result = "unusable" if not usable else "kept" if self._shown(gain, p) else "useless"
+            found.append(replace(one, gain=gain, p=p, result=result))
+        return found
+
+    def _joined(self, kept: Sequence[Proposal], sides: Mapping[str, Side], tried: int) -> Candidate:
+        """Add the kept ones to each other, largest gain first, if each adds to those before it."""
+        ordered = sorted(kept, key=lambda one: -(0.0 if one.gain is None else one.gain.metric.value or 0.0))
+        chosen, config = ordered[:1], self.result.config
+        side = None if not chosen else sides[chosen[0].name]
+        for one in ordered[1:]:
+            before, after = with_proposals(config, chosen), with_proposals(config, [*chosen, one])
+            answered = self._answered(after)
+            if answered is None or side is None:
+                return Candidate({}, 0.0)
+            gain = self._gain(before, side, after, answered)
+            if self._shown(gain, None if gain is None or gain.p is None else gain.p * tried):
+                chosen, side = [*chosen, one], answered
+            else:
+                place = self.tried.index(one)
+                self.tried[place] = replace(one, result="covered")
+        return with_proposals(config, chosen) if chosen else Candidate({}, 0.0)
+
+    def _gain(self, before: Candidate, own: Side, after: Candidate, side: Side) -> Difference | None:
+        """Return the paired difference on dev, `None` if the answers have no agreement."""
+        config = self.result.config
+        if agreement(after.of(config), self.kind, side) == -1:
+            return None
+        entries = [
+            RunEntry("after", after.of(config), side.cases, side.judgments),
+            RunEntry("before", before.of(config), own.cases, own.judgments),
+        ]
+        scoring = config.scoring.with_({"bootstrap": max(config.scoring.bootstrap, RESAMPLES)})
+        found = compare_runs(entries, scoring, [self.metric])
+        return next(one for one in found.differences if one.metric.name == self.metric)
+
+    def _shown(self, gain: Difference | None, p: float | None) -> bool:
+        """Return whether a gain is shown by its interval and by the adjusted p-value."""
+        if gain is None or gain.metric.low is None or p is None:
+            return False
+        return gain.metric.low > 0 and p <= 1 - self.result.config.scoring.confidence
+
+
+def own_criteria(config: RunConfig) -> dict[str, str]:
+    """Return the criteria, or the checklist items of all cases, with their texts."""
+    if config.mode.name == CHECKLIST:
+        return {item.id: item.criterion for item in config.mode.items}
+    return {name: one.description for name, one in config.criteria.items()}
+
+
+def with_proposals(config: RunConfig, proposals: Sequence[Proposal]) -> Candidate:
+    """Return the run's criteria or checklist with proposals after them; a criterion has the mean weight."""
+    if config.mode.name == CHECKLIST:
+        items = tuple({"id": one.name, "criterion": one.text} for one in proposals)
+        return Candidate({ITEMS_KEY: (*config.mode.checklist, *items)}, 0.0)
+    raw = config.raw_weights().values()
+    mean = round(sum(raw) / len(raw), 6)
+    weight = {} if mean == 1 else {"weight": mean}
+    added = {one.name: Criterion.model_validate({"description": one.text, **weight}) for one in proposals}
+    return Candidate({CRITERIA: {**config.criteria, **added}}, 0.0)
+
+
+def with_items(config: RunConfig, other: RunConfig, side: Side) -> Side:
+    """Return a side whose cases have the checklist items of another config, before their own items.
+
+    Raises:
+        ConfigError: if a case has an item of its own with the same id.
+    """
+    if other.mode.checklist == config.mode.checklist:
+        return side
+    shared, before = other.mode.items, {item.id for item in config.mode.items}
+    cases = []
+    for case in side.cases:
+        own = tuple(item for item in case.checklist if item.id not in before)
+        if twice := {item.id for item in shared} & {item.id for item in own}:
+            raise ConfigError(f"has an item '{min(twice)}' of its own", where=f"case '{case.id}'", remedy="rename one")
+        cases.append(replace(case, checklist=(*shared, *own)))
+    return replace(side, cases=cases)
+
+
+def values_of(side: Side, name: str | None = None) -> dict[tuple[Any, ...], object]:
+    """Return the answers by what was asked, or those on one criterion or item; empty if they have no values of it."""
+    found: dict[tuple[Any, ...], object] = {}
+    for one in side.judgments:
+        asked = (one.case_id, one.unit, one.shown, one.sample, one.judge)
+        whole = (one.status, one.value, one.class_name, one.ranking)
+        found[asked] = whole if name is None else one.items.get(name, one.criteria.get(name))
+    return found if any(value is not None for value in found.values()) else {}
+
+
+def read_proposals(given: Json, known: Collection[str], most: int, tell: Callable[[str], None]) -> Iterator[Proposal]:
+    """Yield the proposals in a model's answer, at most `most`; `tell` is called with why one cannot be used.
+
+    Raises:
+        ConfigError: if the answer has no list of them.
+    """
+    listed = given.get(CRITERIA)
+    if not isinstance(listed, list) or not listed:
+        raise ConfigError(
+            "its answer has no list of criteria", where="align.model", remedy="choose another align.model"
+        )
+    names = set(known)
+    for place, one in enumerate(listed[:most], 1):
+        try:
+            entry = one if isinstance(one, Mapping) else {"description": one}
+            text = checked_text(entry.get("description"))
+        except UnreadableError as error:
+            tell(f"proposal {place} is not used: {error}")
+            continue
+        name = safe_name(entry.get("name"), place, names)
+        names.add(name)
+        yield Proposal(name, text)
+    if len(listed) > most:
+        tell(f"{len(listed) - most} more proposals are not used: align.proposals is {most}")
+
+
+def checked_text(value: object) -> str:
+    """Return the text of a proposal in one line.
+
+    Raises:
+        UnreadableError: if it is more than plain text, or too long.
+    """
+    if not isinstance(value, str) or not (text := " ".join(value.split())):
+        raise UnreadableError("invalid", "it has no text")
+    if len(text) > MOST_CHARACTERS:
+        raise UnreadableError("invalid", f"it has {len(text):,} characters, at most are {MOST_CHARACTERS}")
+    if not text.isprintable() or neutralize(text) != text:
+        raise UnreadableError("invalid", "it has control characters or control tokens")
+    if redact(text) != text:
+        raise UnreadableError("invalid", "it has a secret")
+    if sign := _FORBIDDEN.search(text):
+        raise UnreadableError("invalid", f"it has '{sign[0]}', and plain text is needed")
+    return text
+
+
+def safe_name(value: object, place: int, known: Collection[str]) -> str:
+    """Return a name of letters, digits and underscores that no other criterion has."""
+    folded = normalize("NFKC", value if isinstance(value, str) else "").casefold()
+    name = re.sub(r"\W+", "_", folded).strip("_")[:MOST_NAME].strip("_")
+    if not name or not name[0].isalpha() or name in _RESERVED:
+        name = f"criterion_{name}" if name else f"criterion_{place}"
+    number, free = 1, name
+    while free in known:
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+def _normalized(text: str) -> str:
+    return re.sub(r"[\W_]+", "", normalize("NFKC", text).casefold())
+
+
+def printable(text: str) -> str:
+    """Return the start of a text without control characters."""
+    return "".join(one if one.isprintable() else "�" for one in text[:200])
+
+
+def write_proposals(config: RunConfig, found: Candidate, name: str, kept: int) -> Path:
+    """Write criteria to a new file in `conf/criteria`, or checklist items to one in `conf/method`; return its path.
+
+    Raises:
+        ConfigError: if it cannot be written.
+    """
+    items = config.mode.name == CHECKLIST
+    number, path = 1, FOLDERS[items] / f"{name}.yaml"
+    while path.exists():
+        number += 1
+        path = FOLDERS[items] / f"{name}-{number}.yaml"
+    [value] = plain(found.settings).values()
+    head = "# @package _global_\n" if items else ""
+    head += _HEAD.format(f"the last {kept} are new" if kept > 1 else "the last one is new", path)
+    body = manifest.escaped({"mode": {"checklist": value}} if items else value)
+    text = head + yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
+    with file_errors("cannot be written", path, "choose another folder"):
+        write_file(path, [text.encode()])
+    return path
+
+
+def plain(settings: Json) -> JsonObject:
+    """Return settings as JSON values."""
+    return {
+        key: {name: one.model_dump(mode="json", exclude_defaults=True) for name, one in value.items()}
+        if key == CRITERIA
+        else list(value)
+        for key, value in settings.items()
+    }
+
+
+def read_criteria(config: RunConfig, path: Path) -> Candidate:
+    """Return the settings with the criteria or checklist items in a file.
+
+    Raises:
+        ConfigError: if it cannot be read, is not such a file, or has what the run has.
+    """
+    remedy = "write it as `evalkit align RUN tune=criteria` does"
+    try:
+        with file_errors("cannot be read", path, "set align.criteria to a file of criteria"):
+            content = path.read_bytes()
+        given = manifest.load(content)
+    except ValueError as error:
+        raise ConfigError(str(error), where=str(path), remedy=remedy) from None
+    items = config.mode.name == CHECKLIST
+    value = given.get("mode", {}).get("checklist") if items and isinstance(given.get("mode"), dict) else given
+    whole = config.model_dump(mode="json")
+    changed = {"mode": {**whole["mode"], "checklist": value}} if items else {CRITERIA: value}
+    try:
+        own = RunConfig.model_validate({**whole, **changed})
+    except ValidationError as error:
+        wrong = config_error(error, [])
+        raise ConfigError(f"{wrong.where}: {wrong.what}", where=str(path), remedy=wrong.remedy or remedy) from None
+    except ChecklistError as error:
+        raise ConfigError(error.what, where=str(path), remedy=error.remedy) from None
+    same = own_criteria(own) == own_criteria(config) and own.raw_weights() == config.raw_weights()
+    if same:
+        raise ConfigError("has the run's own criteria", where=str(path), remedy="change them, or keep the judge")
+    return Candidate({ITEMS_KEY: own.mode.checklist} if items else {CRITERIA: own.criteria}, 0.0)
+
+
+def check_criteria(result: RunResult, kind: Kind) -> None:
+    """Check that a run's prompts show criteria, its labels can show what they add, and its judge can be called.
+
+    Raises:
+        ConfigError: if not.
+    """
+    config, where = result.config, "tune=[criteria]"
+    if result.manifest.get("imported"):
+        raise ConfigError("the run was imported, and has no judge to call", where=where)
+    if config.judge.cascades:
+        raise ConfigError("the labels choose the thresholds of a cascade", where=where, remedy="align its judges")
+    if kind is ITEMS:
+        what = "the labels are of checklist items, and a proposed item has none"
+        raise ConfigError(what, where=where, remedy="label whole responses with grades")
+    if config.judge.rewards:
+        raise ConfigError("a reward model reads no criteria", where=where, remedy="tune other settings")
+    added = with_proposals(config, [Proposal("proposal", "proposal")]).of(config)
+    build_evaluator(added, templates_of(result))  # its template may name each criterion
