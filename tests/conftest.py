@@ -41,7 +41,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# How long an example takes says how busy the machine is. CI runs with `--thorough`.
+# How long an example takes says how busy the machine is.
 settings.register_profile("quick", deadline=None, max_examples=8)
 settings.register_profile("evalkit", deadline=None, max_examples=20)
 settings.register_profile("thorough", deadline=None, max_examples=80)
@@ -112,7 +112,7 @@ def _composition(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def thorough(pytestconfig: pytest.Config) -> bool:
-    """Whether to try more examples than show that something works, as CI does."""
+    """Whether to try more examples than show that something works, as before a release."""
     return bool(pytestconfig.getoption("--thorough"))
 
 

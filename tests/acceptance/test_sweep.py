@@ -142,8 +142,9 @@ def query(folder: Path, sql: str) -> list[Any]:
         database.close()
 
 
-@pytest.mark.thorough
-def test_optuna_searches_by_the_objective_and_joblib_runs_in_processes(commands: Commands, provider: Provider) -> None:
+def test_optuna_searches_by_the_objective_and_joblib_runs_in_processes(
+    commands: Commands, within: Within, provider: Provider
+) -> None:
     base = words(provider, "tracking=none", "-m")
     searched = commands(
         *base, "hydra/sweeper=optuna", "hydra.sweeper.n_trials=2", "hydra.sweeper.direction=maximize",
@@ -152,7 +153,7 @@ def test_optuna_searches_by_the_objective_and_joblib_runs_in_processes(commands:
     best = (commands.folder / "searched" / "optimization_results.yaml").read_text()
     assert "best_value: 1.0" in best
     assert "Leaderboard of 2 jobs" in searched.out
-    commands(*base, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tie.threshold=0,0.5", "hydra.sweep.dir=spread")
+    within(*base, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "tie.threshold=0,0.5", "hydra.sweep.dir=spread")
     assert (commands.folder / "spread" / "leaderboard.csv").is_file()
     assert json.loads((commands.folder / "spread" / "sweep.json").read_text())["ended"] is not None
     assert len(provider.requests) == 2 * CASES
