@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
@@ -15,6 +16,37 @@ _SMALL = 0.0095
 def shorten(text: str, limit: int) -> str:
     """Return a text of at most `limit` characters; a shortened text ends with `…`."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def char_code(char: str) -> str:
+    """Return a character's code as names of metrics show it, such as `_1b_`."""
+    return f"_{ord(char):x}_"
+
+
+def visible(text: str) -> str:
+    """Return a text with control characters, line breaks and other invisible ones replaced by their codes."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or unicodedata.category(one) == "Zs" else char_code(one) for one in text)
+
+
+def visible_names(names: Iterable[str], form: Callable[[str], str] = visible) -> dict[str, str]:
+    """Return each name in a form for metrics and texts, in order; a form that another name has gets a number.
+
+    Args:
+        names: distinct names.
+        form: the form; names that are their own form keep it.
+    """
+    ordered = list(names)
+    taken = {name for name in ordered if form(name) == name}
+    found = {}
+    for name in ordered:
+        made, number = form(name), 2
+        while made != name and made in taken:
+            made, number = f"{form(name)}_{number}", number + 1
+        taken.add(made)
+        found[name] = made
+    return found
 
 
 def relative(path: Path) -> Path:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from evalkit.core.display import visible
 from evalkit.core.translation import Message, in_every_language
 from evalkit.decision import Side, known, side
 from evalkit.types import Case, Judgment, Metric, Verdict, Winner
@@ -136,7 +137,7 @@ class Finding:
 
 def finding(metric: str, tone: Tone, text: Message) -> Finding:
     """Return a finding in every language."""
-    return Finding(metric, tone, *in_every_language(text))
+    return Finding(metric, tone, *map(visible, in_every_language(text)))
 
 
 def as_markdown(text: str) -> str:

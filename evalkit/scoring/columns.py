@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evalkit.core.annotations import FIRST, choices_in, majority
+from evalkit.core.display import visible_names
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Tally
@@ -143,11 +144,14 @@ def flat(cases: Sequence[Case], read: Callable[[Case], Sequence[float]]) -> Floa
 
 
 def system_codes(cases: Sequence[Case]) -> tuple[tuple[str, ...], Ints]:
-    """Return the names of the systems that wrote responses, and each response's system as an index, -1 if unknown."""
+    """Return the names of the systems that wrote responses, and each response's system as an index, -1 if unknown.
+
+    Names are as metrics have them: invisible characters are replaced by their codes.
+    """
     systems = [response.model or "" for case in cases for response in case.responses]
-    names = tuple(sorted({*systems} - {""}))
+    names = visible_names(sorted({*systems} - {""}))
     codes = {name: code for code, name in enumerate(names)}
-    return names, np.array([codes.get(name, -1) for name in systems], dtype=np.int64)
+    return tuple(names.values()), np.array([codes.get(name, -1) for name in systems], dtype=np.int64)
 
 
 def grades(cases: Sequence[Case]) -> Floats:

@@ -8,7 +8,8 @@ Permutation, Parametric and Bootstrap Tests of Hypotheses, ch. 3). All tests are
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Final
@@ -16,10 +17,11 @@ from typing import Any, Final
 import numpy as np
 
 from evalkit.config import RunConfig
+from evalkit.core.display import char_code, visible, visible_names
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.scoring.catalog import COLUMNS
+from evalkit.scoring.catalog import CATALOG, COLUMNS
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, mean_of, measure
+from evalkit.scoring.stats.bootstrap import Statistic, expanded_quantile, mean_of, measure
 from evalkit.scoring.stats.clusters import CHUNK, Clusters
 from evalkit.scoring.stats.paired import holm
 from evalkit.types import Case, Metric
@@ -31,6 +33,8 @@ BINS, MOST = 4, 100
 LONGEST, LARGEST = 100, 1e300
 """The longest name of a slice in characters, and the bound of numbers that are put into bins."""
 LENGTH: Final = "length"
+ENOUGH: Final = 100
+"""So many permuted differences as large as the observed one are enough for a p-value."""
 COUNTED: Final = "fewer than 10 units: counted, not estimated"
 
 
@@ -70,10 +74,17 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
         what = f"a value has {longest:,} characters, and at most {LONGEST} can name a slice"
         raise ConfigError(what, where=where, remedy=remedy)
     place = {value: index for index, value in enumerate(sorted(distinct))}
+    names = _values(place)
     members = np.zeros((len(cases), len(place)), dtype=bool)
     for row, values in enumerate(lists):
         members[row, [place[str(value)] for value in values]] = True
-    return Slices(column, tuple(place), members)
+    return Slices(visible(column), names, members)
+
+
+def _values(values: Iterable[str]) -> tuple[str, ...]:
+    """Return values as texts show them, different ones for all that would have the same name of a metric."""
+    parts = visible_names(values, _name_part)
+    return tuple(visible(value) if _name_part(value) == part else part for value, part in parts.items())
 
 
 def _is_number(value: Any) -> bool:
@@ -93,8 +104,11 @@ def _bins(column: str, numbers: Floats) -> Slices:
 
 def slice_name(column: str, value: str, metric: str) -> str:
     """Return a slice's name of a metric; characters that MLflow refuses are replaced by their code, `_3d_` for `=`."""
-    first, second = (re.sub(r"[^\w.-]|^\.", lambda found: f"_{ord(found[0]):x}_", part) for part in (column, value))
-    return f"slice/{first}/{second}/{metric}"
+    return f"slice/{_name_part(column)}/{_name_part(value)}/{metric}"
+
+
+def _name_part(text: str) -> str:
+    return re.sub(r"[^\w.-]|^\.", lambda found: char_code(found[0]), text)
 
 
 def slice_results(
@@ -113,28 +127,29 @@ def slice_results(
     """
     metrics: dict[str, Metric] = {}
     rows: list[dict[str, Any]] = []
+    units: list[int] = []
     chosen = [one for one in found if isinstance(one, Statistic) and one.name in COLUMNS["sliced"] and one.n]
-    for slices in (slices_of(column, cases) for column in config.scoring.slices):
-        for whole in chosen:
-            each = [_part(whole, members) for members in slices.members.T]
-            large = [index for index, one in enumerate(each) if one.n >= FEW]
-            p = _tests(config, whole, slices.members[:, large], clusters)
-            found_here = {
-                index: measure([each[index]], config.scoring, clusters)[whole.name] if index in large else None
-                for index in range(len(each))
-            }
-            shrunk = _shrunk(found_here, config.scoring.confidence)
-            for index, value in enumerate(slices.values):
-                name = slice_name(slices.column, value, whole.name)
-                metric = found_here[index] or Metric(name, None, n=each[index].n, note=COUNTED)
-                metrics[name] = metric = replace(metric, name=name)
-                rest = _part(whole, ~slices.members[:, index]).observed()
-                tested = index in large
-                row = {"column": slices.column, "value": value, "metric": whole.name, "n": metric.n}
-                row |= {"estimate": metric.value, "low": metric.low, "high": metric.high}
-                row |= {"rest": round_metric(rest) if tested and np.isfinite(rest) else None}
-                row |= {"p": p[large.index(index)] if tested else None, "shrunk": shrunk.get(index)}
-                rows.append(row)
+    columns = [slices_of(column, cases) for column in config.scoring.slices]
+    parts = [(slices, whole, [_part(whole, one) for one in slices.members.T]) for slices in columns for whole in chosen]
+    family = sum(one.n >= FEW for _, _, each in parts for one in each)
+    for slices, whole, each in parts:
+        large = [index for index, one in enumerate(each) if one.n >= FEW]
+        p = _tests(config, whole, slices.members[:, large], clusters, family)
+        for index, value in enumerate(slices.values):
+            name = slice_name(slices.column, value, whole.name)
+            tested = index in large
+            metric = Metric(name, None, n=each[index].n, note=COUNTED)
+            if tested:
+                metric = replace(measure([each[index]], config.scoring, clusters)[whole.name], name=name)
+            metrics[name] = metric
+            rest = _part(whole, ~slices.members[:, index]).observed()
+            row = {"column": slices.column, "value": value, "metric": whole.name, "n": metric.n}
+            row |= {"estimate": metric.value, "low": metric.low, "high": metric.high}
+            row |= {"rest": round_metric(rest) if tested and np.isfinite(rest) else None}
+            row |= {"p": p[large.index(index)] if tested else None, "shrunk": None}
+            rows.append(row)
+            units.append(each[index].clusters(clusters))
+    _shrink(rows, units, config.scoring.confidence)
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
     tests = sum(row["p"] is not None for row in rows)
@@ -170,36 +185,45 @@ def _part(whole: Statistic, members: Bools) -> Statistic:
     )
 
 
-def _tests(config: RunConfig, whole: Statistic, members: Bools, clusters: Clusters) -> list[float | None]:
+def _tests(config: RunConfig, whole: Statistic, members: Bools, clusters: Clusters, family: int) -> list[float | None]:
     """Return the p-value of each slice's difference from the rest; `None` if there is none.
 
+    There are at least `scoring.bootstrap` permutations, and enough for Holm's first step: with fewer, no p-value could
+    be small enough. Those of a slice end after `ENOUGH` differences as large (Besag and Clifford 1991, Biometrika 78,
+    301-304).
+
     Args:
-        config: the number of permutations is `scoring.bootstrap`.
+        config: the run's config.
         whole: the statistic of all cases.
         members: (cases, slices) the slices that are tested.
         clusters: the clusters of the cases.
+        family: the number of tests of all metrics and columns.
     """
     used = np.ones(len(members), dtype=bool) if whole.covered is None else whole.covered
     if whole.covered is None:
         used = np.any([column != 0 for column in whole.table.columns], axis=0)
     cases = np.flatnonzero(used)
     blocks = _blocks(clusters.of_rows(cases))
-    count, slices = config.scoring.bootstrap, members.shape[1]
+    count = config.scoring.bootstrap and max(
+        config.scoring.bootstrap, round(2 * family / (1 - config.scoring.confidence))
+    )
     generator = np.random.default_rng(config.scoring.seed)
     observed = _differences(whole, members[None])[0]
-    extreme = np.ones(slices)
-    step = max(1, CHUNK // max(1, members.size))
-    for start in range(0, count, step):
+    extreme, seen = np.ones(members.shape[1]), np.ones(members.shape[1])
+    known = np.isfinite(observed) & (count > 0)
+    step, start = max(1, min(ENOUGH, CHUNK // max(1, members.size))), 0
+    while start < count and (open_ := np.flatnonzero(known & (extreme <= ENOUGH))).size:
         moved = np.repeat(np.arange(len(members))[None], min(step, count - start), axis=0)
         for block in blocks:
             of = np.broadcast_to(cases[block], (len(moved), *block.shape))
             order = generator.permuted(np.broadcast_to(np.arange(len(block)), (len(moved), len(block))), axis=1)
             shuffled = generator.permuted(np.take_along_axis(of, order[:, :, None], axis=1), axis=2)
             moved[:, cases[block].ravel()] = shuffled.reshape(len(moved), -1)
-        differences = np.abs(_differences(whole, members[moved]))
-        extreme += ((differences >= np.abs(observed) - 1e-12) | np.isnan(differences)).sum(axis=0)
-    known = np.isfinite(observed) & (count > 0)
-    return [float(p) if ok else None for p, ok in zip(extreme / (count + 1), known, strict=True)]
+        differences = np.abs(_differences(whole, members[:, open_][moved]))
+        extreme[open_] += ((differences >= np.abs(observed[open_]) - 1e-12) | np.isnan(differences)).sum(axis=0)
+        seen[open_] += len(moved)
+        start += len(moved)
+    return [float(p) if ok else None for p, ok in zip(extreme / seen, known, strict=True)]
 
 
 def _blocks(cluster: Ints) -> list[Ints]:
@@ -221,30 +245,47 @@ def _differences(whole: Statistic, members: Bools) -> Floats:
     return np.stack(values, axis=1) if values else np.zeros((len(members), 0))
 
 
-def _shrunk(found: Mapping[int, Metric | None], confidence: float) -> dict[int, dict[str, float | None]]:
-    """Return each slice's estimate shrunk toward the mean, with its interval; empty for fewer than three slices.
+def _shrink(rows: Sequence[dict[str, Any]], units: Sequence[int], confidence: float) -> None:
+    """Set each row's `shrunk`: its estimate moved toward the mean of its column, and a simultaneous interval.
 
-    Empirical Bayes with the variance between slices of DerSimonian and Laird (1986, Control. Clin. Trials 7, 177-188);
-    the interval includes the error of the mean and of the variance (Morris 1983, J. Am. Stat. Assoc. 78, 47-55).
+    The estimate is empirical Bayes with the variance between slices of DerSimonian and Laird (1986, Control. Clin.
+    Trials 7, 177-188), in columns of at least three slices. It moves by at most one standard error, so that one bad
+    slice among many good ones is not hidden (limited translation: Efron and Morris 1972, J. Am. Stat. Assoc. 67,
+    130-139). The interval is that of the estimate itself, widened so that it holds for all slices of all columns at
+    once (Bonferroni): then it holds for the one that a reader picks because it is the lowest. An interval around the
+    shrunk estimate does not, unless slices are as alike as the variance says.
+
+    Args:
+        rows: the table of slices.
+        units: the number of clusters of each row.
+        confidence: the confidence of all intervals of a metric together.
     """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    known = [
-        (index, one.value, (one.high - one.low) / 2 / z)
-        for index, one in found.items()
-        if one is not None and one.value is not None and one.low is not None and one.high is not None
-    ]
-    if len(known) < 3 or any(error <= 0 for _, _, error in known):
-        return {}
-    values, variances = np.array([value for _, value, _ in known]), np.array([error**2 for _, _, error in known])
-    mean, between = random_effects(values, variances)
-    kept = between / (between + variances)
-    spread = kept * variances + (1 - kept) ** 2 / (1 / (variances + between)).sum()
-    spread += 2 / (len(known) - 1) * ((1 - kept) * (values - mean)) ** 2
-    centers, reach = mean + kept * (values - mean), z * np.sqrt(spread)
-    return {
-        index: {"value": round_metric(center), "low": round_metric(center - half), "high": round_metric(center + half)}
-        for (index, _, _), center, half in zip(known, centers, reach, strict=True)
-    }
+    estimated = [(row, max(n, 2)) for row, n in zip(rows, units, strict=True) if row["low"] is not None]
+    count = Counter(row["metric"] for row, _ in estimated)
+    columns: dict[tuple[str, str], list[tuple[dict[str, Any], int]]] = {}
+    for row, n in estimated:
+        columns.setdefault((row["metric"], row["column"]), []).append((row, n))
+    for (metric, _), column in columns.items():
+        values = np.array([row["estimate"] for row, _ in column])
+        variances = np.array([(row["high"] - row["low"]) / 2 / z for row, _ in column]) ** 2
+        if len(column) < 3 or not variances.all():
+            continue
+        mean, between = random_effects(values, variances)
+        errors = np.sqrt(variances)
+        centers = np.clip(mean + between / (between + variances) * (values - mean), values - errors, values + errors)
+        every = 1 - (1 - confidence) / count[metric]
+        for (row, n), center in zip(column, centers.tolist(), strict=True):
+            low, high = _widened(row, expanded_quantile(n, every) / expanded_quantile(n, confidence))
+            ends = {"low": round_metric(low), "high": round_metric(high)}
+            row["shrunk"] = {"value": round_metric(min(max(center, low), high)), **ends}
+
+
+def _widened(row: Mapping[str, Any], factor: float) -> tuple[float, float]:
+    """Return a row's interval, each side longer by a factor, within the limits of its metric."""
+    spec, value = CATALOG[row["metric"]], row["estimate"]
+    low, high = value - factor * (value - row["low"]), value + factor * (row["high"] - value)
+    return low if spec.low is None else max(low, spec.low), high if spec.high is None else min(high, spec.high)
 
 
 def random_effects(values: Floats, variances: Floats) -> tuple[float, float]:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm, t
 from statsmodels.stats.meta_analysis import combine_effects
 
+from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.annotations import INCLUSION
 from evalkit.errors import ConfigError
 from evalkit.report.diagnostics import slice_findings
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.slices import COUNTED, random_effects, slice_name, slices_of
+from evalkit.scoring.slices import COUNTED, random_effects, slice_name, slice_results, slices_of
+from evalkit.scoring.stats.bootstrap import Tally
+from evalkit.scoring.stats.clusters import Clusters
+from evalkit.types import Case
 
 PAIRS = {"swap": {"policy": "none"}, "mode": {"name": "pairwise"}}
 
@@ -79,12 +86,12 @@ def test_the_permutation_test_is_fishers(configure, make_case, judged):
     """With two slices and one case per cluster, permutations are the hypergeometric distribution."""
     from scipy.stats import hypergeom
 
-    rights = [True] * 14 + [False] * 6 + [True] * 19 + [False] * 1
+    rights = [True] * 12 + [False] * 8 + [True] * 19 + [False] * 1
     scores = run_of(configure, make_case, judged, {"s": ["a"] * 20 + ["b"] * 20}, rights, bootstrap=20_000)[-1]
-    counts = np.arange(34)
-    chances = hypergeom.pmf(counts, 40, 33, 20)
-    exact = chances[np.abs(2 * counts - 33) >= 5].sum()
-    assert rows_of(scores)["a"]["p"] == pytest.approx(exact, abs=0.01)
+    counts = np.arange(32)
+    chances = hypergeom.pmf(counts, 40, 31, 20)
+    exact = chances[np.abs(2 * counts - 31) >= 7].sum()
+    assert rows_of(scores)["a"]["p"] == pytest.approx(exact, abs=0.005)
 
 
 @pytest.mark.parametrize("within", [True, False])
@@ -186,13 +193,13 @@ def test_findings_name_three_slices_and_how_many_were_looked_at(configure, make_
     situations = [
         ("no difference", [even, even, even], "No slice is shown to differ", 0),
         ("one bad slice", [bad, even, even], "Different from the rest (3 slices in 9 tests, Holm): s v0, ", 3),
-        (
-            "one bad slice of 9 units",
-            [bad[:9], even, even],
-            "No slice is shown to differ from the rest (2 slices in",
-            0,
-        ),
-        ("all of one slice", [even], "", 0),
+        ("one bad slice", [even, even, bad], "Different from the rest (3 slices in 9 tests, Holm): s v2, ", 3),
+        ("one bad slice", [bad, even, even], ". The better ones may differ only because the rest holds the worse", 3),
+        ("one bad slice of 9", [bad[:9], even, even], "No slice is shown to differ from the rest (2 slices in", 0),
+        ("one bad slice of 9", [bad[:9], even, even], "1 slice is not tested: it has fewer than 10 units, or", 0),
+        ("all of one slice", [even], "1 slice is not tested: it has fewer than 10 units, or the rest has none.", 0),
+        ("small ones", [bad[:9], even[:9], even[:9]], "3 slices are not tested: they have fewer than 10 units, or", 0),
+        ("lowest of three", [even, even, even], "Lowest of 3 slices: s v0, Accuracy (agreement with labels) 0.90 [", 0),
         ("many differ", [bad, [not one for one in bad]] * 3, "3 more differ", 3),
     ]
     for name, parts, words, named in situations:
@@ -202,6 +209,70 @@ def test_findings_name_three_slices_and_how_many_were_looked_at(configure, make_
         assert words in " ".join(texts), name
         first = texts[0] if texts else ""
         assert first.count(" against ") == named, name
+
+
+@pytest.mark.parametrize("parts", [(0.5, 0.9, 0.9, 0.95), (0.8,) * 6, (0.2, 1.0, 1.0, 1.0)], ids=str)
+def test_shrunk_estimates_and_simultaneous_intervals(configure, make_case, judged, parts):
+    """Point: DerSimonian and Laird by statsmodels, moved by one standard error at most; interval: Bonferroni's t."""
+    columns = {name: [f"{name}{n}" for n in range(len(parts)) for _ in range(20)] for name in ("s", "t")}
+    rights = [k < 20 * part for part in parts for k in range(20)]
+    scores = run_of(configure, make_case, judged, columns, rights)[-1]
+    rows = [row for row in scores.details["slices"] if row["metric"] == "agreement/accuracy" and row["column"] == "s"]
+    values = np.array([row["estimate"] for row in rows])
+    errors = np.array([(row["high"] - row["low"]) / 2 / norm.ppf(0.975) for row in rows])
+    effects = combine_effects(values, errors**2, method_re="dl")
+    between = max(0.0, effects.tau2)
+    mean = np.average(values, weights=1 / (errors**2 + between))
+    expected = np.clip(mean + between / (between + errors**2) * (values - mean), values - errors, values + errors)
+    factor = t.ppf(1 - 0.025 / (2 * len(parts)), 19) / t.ppf(0.975, 19)
+    for row, value in zip(rows, expected, strict=True):
+        low, high = (row["estimate"] + factor * (row[end] - row["estimate"]) for end in ("low", "high"))
+        assert row["shrunk"]["low"] == pytest.approx(max(low, 0))
+        assert row["shrunk"]["high"] == pytest.approx(min(high, 1))
+        assert row["shrunk"]["value"] == pytest.approx(np.clip(value, low, high))
+
+
+def held(truths, size, runs, metric="agreement/accuracy"):
+    """Return how often the interval of the lowest slice holds its truth, shrunk and plain."""
+    settings = cast(RunConfig, SimpleNamespace(scoring=ScoringConfig(bootstrap=200, slices=["s"])))
+    inside = []
+    for seed in range(runs):
+        generator = np.random.default_rng([seed, size, len(truths)])
+        truth = np.array(truths) if truths[0] != "random" else np.clip(generator.normal(0.75, 0.08, len(truths)), 0, 1)
+        names = np.repeat(np.arange(len(truth)), size)
+        cases = [Case(str(k), "", (), metadata={"s": f"{one:03}"}) for k, one in enumerate(names)]
+        right = generator.random(len(names)) < truth[names]
+        statistic = Tally.each(len(cases)).rate(metric, right, np.ones(len(cases), dtype=bool))
+        rows = slice_results(settings, cases, [statistic], Clusters.each(len(cases)))[1]["slices"]
+        if all(row["shrunk"] for row in rows):
+            lowest = min(range(len(rows)), key=lambda n: rows[n]["shrunk"]["value"])
+            row, value = rows[lowest], truth[lowest]
+            inside.append([one["low"] <= value <= one["high"] for one in (row["shrunk"], row)])
+    return np.mean(inside, axis=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [12, 40])
+@pytest.mark.parametrize(
+    "truths", [[0.75] * 4, [0.75] * 15, [0.5, *[0.75] * 9], ["random"] * 15], ids=["4", "15", "bad", "random"]
+)
+def test_the_interval_of_the_lowest_slice_holds_its_level(truths, size):
+    simultaneous, _ = held(truths, size, 100)
+    assert simultaneous >= 0.94 - 0.05  # two standard errors
+
+
+@pytest.mark.slow
+def test_the_plain_interval_of_the_lowest_slice_does_not_hold_its_level():
+    assert held([0.75] * 20, 40, 50)[1] < 0.9
+
+
+@pytest.mark.parametrize("slices", [2, 30])
+def test_a_bad_slice_is_found_however_many_tests_there_are(configure, make_case, judged, slices):
+    """With 200 permutations the smallest p-value is 0.005: too large for Holm's first of 90 tests."""
+    source = [f"s{n:02}" for n in range(slices) for _ in range(12)]
+    rights = [n >= 12 and n % 12 != 0 for n in range(12 * slices)]
+    scores = run_of(configure, make_case, judged, {"source": source}, rights, bootstrap=200)[-1]
+    assert rows_of(scores)["s00"]["p_holm"] <= 0.05
 
 
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0.01, 1)), min_size=3, max_size=12))

@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from evalkit.config import JudgeConfig, RunConfig
+from evalkit.core.display import visible
 from evalkit.core.scale import Scale
 from evalkit.decision import FEW, LEAN, ONE_ORDER, ORDER_AGREEMENT
 from evalkit.scoring.columns import NONE, TIE, A, B, PassColumns, VerdictColumns, flat, sign, system_codes
@@ -273,7 +274,7 @@ def family_notes(config: RunConfig, cases: Sequence[Case]) -> list[str]:
     notes = []
     for judge, own in judge_families(config).items():
         if shared := [model for model in models if family(model) == own]:
-            named = ", ".join(shared[:3]) + (f" and {len(shared) - 3} more" if len(shared) > 3 else "")
+            named = ", ".join(map(visible, shared[:3])) + (f" and {len(shared) - 3} more" if len(shared) > 3 else "")
             notes.append(f"judge {judge} and {named} are of the same family ({own}): see self/preference")
     return notes
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from evalkit.core.display import visible
 from evalkit.scoring.columns import NONE, TIE, A, B, PairColumns, PassColumns, VerdictColumns, sign
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, mean_of, ratio
@@ -357,7 +358,9 @@ def cycle_results(
     for name, margin in zip(judgments.names, margins, strict=False) if len(judgments.names) > 1 else ():
         criteria[name] = Tournaments.of(Edges(pairs, sign(margin), margin, verdicts.withheld))
     listed = {name: [cases[k].id for k in np.flatnonzero(of.nodes > 0).tolist()] for name, of in criteria.items()}
-    found += [of.rate(f"conflict/rate/{name}", of.nodes > 0, why=NO_CRITERION_CASE) for name, of in criteria.items()]
+    found += [
+        of.rate(f"conflict/rate/{visible(name)}", of.nodes > 0, why=NO_CRITERION_CASE) for name, of in criteria.items()
+    ]
     if criteria:
         complete = np.logical_and.reduce([of.complete for of in (whole, *criteria.values())])
         consistent = np.logical_and.reduce([of.nodes == 0 for of in criteria.values()])
