@@ -1,19 +1,20 @@
 """WildBench (Lin et al. 2024, arXiv 2406.04770): tasks of real users, with a checklist each, and scores from 1 to 10.
 
-The tasks have `session_id`, `conversation_input` and `checklist`; the files of scores have the models' answers.
+The tasks have `session_id`, `conversation_input`, `checklist` and tags; the files of scores have the models' answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from evalkit.benchmarks.benchmark import RowLocation, answers_of, benchmark, listed, row_by_row
-from evalkit.benchmarks.judgment_files import located_rows, number, text, with_columns
+from evalkit.benchmarks.judgment_files import LocatedRow, located_rows, number, peek, sibling_file, text, with_columns
 from evalkit.benchmarks.layouts import Field, records_of
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View, nothing
@@ -35,7 +36,16 @@ def _case(row: Row, at: RowLocation) -> Row:
         **answers_of(row),
         "checklist": [str(one) for one in listed(row["checklist"], "checklist", at.place)],
         **({"subset": str(tag)} if tag else {}),
+        **_tags(row),
     }
+
+
+def _tags(row: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the tags of a task, the primary one first; nothing if it has none."""
+    other = row.get("secondary_tags")
+    tags = [row.get("primary_tag"), *(other if isinstance(other, list) else [other])]
+    found = [*dict.fromkeys(str(tag) for tag in tags if tag)]
+    return {"tags": found} if found else {}
 
 
 def _score(row: Row) -> float | None:
@@ -54,9 +64,20 @@ _JUDGMENT: Final[Mapping[str, Field]] = {
 }
 
 
+def _metadata(tags: Mapping[str, Mapping[str, Any]], row: LocatedRow) -> Mapping[str, Any]:
+    return _tags(row) or tags.get(str(row.get("session_id")), {})
+
+
 def _read_judgments(path: Path, options: Options) -> ParsedFile:
-    """Return a record for each answer; the judge is named by the folder of the file."""
-    records = records_of(located_rows(path), _JUDGMENT, "response", options)
+    """Return a record for each answer; the judge is named by the folder of the file.
+
+    Tags are those of a row, or of the tasks in `tasks.jsonl` in the folder of the file or above it.
+    """
+    tasks, tags = sibling_file(path, "tasks.jsonl"), {}
+    if tasks is not None and peek(tasks).has("session_id", "primary_tag"):
+        tags = {str(row.get("session_id")): _tags(row) for row in located_rows(tasks)}
+    scores = (row for row in located_rows(path) if not (tags and "score" not in row and "primary_tag" in row))
+    records = records_of(scores, {**_JUDGMENT, "metadata": partial(_metadata, tags)}, "response", options)
     return ParsedFile(records, scale=(_LOW, _HIGH, 0.5), benchmark="wildbench")
 
 

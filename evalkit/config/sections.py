@@ -552,7 +552,8 @@ class ScoringConfig(Section):
     """
     slices: list[Name] = []
     """Columns by which the main metrics are repeated, such as `language`: each value is a slice, and quarters of the
-    cases if a column has many numbers. `length` is the mean length of a case's responses if no column has this name.
+    cases if a column has many numbers. If no column has the name, `length` is the mean length of a case's responses,
+    and `annotator` is who labeled it.
     """
     bootstrap: Annotated[int, Field(ge=0)] = 2000
     """Number of bootstrap resamples; 0 omits intervals."""

@@ -19,8 +19,8 @@ import numpy as np
 from evalkit.config import RunConfig
 from evalkit.core.display import char_code, visible, visible_names
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.scoring.catalog import CATALOG, COLUMNS
-from evalkit.scoring.stats.arrays import Bools, Floats, Ints, round_metric
+from evalkit.scoring.catalog import COLUMNS
+from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, Ints, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, expanded_quantile, mean_of, measure
 from evalkit.scoring.stats.clusters import CHUNK, Clusters
 from evalkit.scoring.stats.paired import holm
@@ -32,7 +32,7 @@ BINS, MOST = 4, 100
 """Bins of a column of numbers, and the most slices of a column."""
 LONGEST, LARGEST = 100, 1e300
 """The longest name of a slice in characters, and the bound of numbers that are put into bins."""
-LENGTH: Final = "length"
+LENGTH, ANNOTATOR = "length", "annotator"
 ENOUGH: Final = 100
 """So many permuted differences as large as the observed one are enough for a p-value."""
 COUNTED: Final = "fewer than 10 units: counted, not estimated"
@@ -50,7 +50,8 @@ class Slices:
 def slices_of(column: str, cases: Sequence[Case]) -> Slices:
     """Return the slices of a column: its values, each value of lists, or quarters of the cases if it has many numbers.
 
-    Without a column of this name, `length` is the mean number of characters of a case's responses.
+    Without a column of this name, `length` is the mean number of characters of a case's responses, and `annotator` is
+    those who labeled the case.
 
     Raises:
         ConfigError: if no case has the column, or it has too many values.
@@ -58,11 +59,13 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
     given = [case.metadata.get(column) for case in cases]
     if column == LENGTH and all(value is None for value in given):
         given = [np.mean([len(one.text) for one in case.responses]).item() for case in cases]
+    elif column == ANNOTATOR and all(value is None for value in given):
+        given = [[*case.labels] for case in cases]
     lists = [[one for one in (v if isinstance(v, list | tuple) else [v]) if one not in (None, "")] for v in given]
     distinct = list(dict.fromkeys(str(value) for values in lists for value in values))
     where = f"scoring.slices={column}"
     if cases and not distinct:
-        remedy = did_you_mean(column, [LENGTH, *{name: None for case in cases for name in case.metadata}])
+        remedy = did_you_mean(column, [LENGTH, ANNOTATOR, *{name: None for case in cases for name in case.metadata}])
         raise ConfigError("no case has this column", where=where, remedy=remedy)
     if len(distinct) > BINS + 1 and all(map(_is_number, given)):
         return _bins(column, np.array([np.nan if value in (None, "") else value for value in given], dtype=float))
@@ -127,7 +130,7 @@ def slice_results(
     """
     metrics: dict[str, Metric] = {}
     rows: list[dict[str, Any]] = []
-    units: list[int] = []
+    bases: list[tuple[int, Bounds]] = []
     chosen = [one for one in found if isinstance(one, Statistic) and one.name in COLUMNS["sliced"] and one.n]
     columns = [slices_of(column, cases) for column in config.scoring.slices]
     parts = [(slices, whole, [_part(whole, one) for one in slices.members.T]) for slices in columns for whole in chosen]
@@ -148,8 +151,8 @@ def slice_results(
             row |= {"rest": round_metric(rest) if tested and np.isfinite(rest) else None}
             row |= {"p": p[large.index(index)] if tested else None, "shrunk": None}
             rows.append(row)
-            units.append(each[index].clusters(clusters))
-    _shrink(rows, units, config.scoring.confidence)
+            bases.append((each[index].clusters(clusters), each[index].possible))
+    _shrink(rows, bases, config.scoring.confidence)
     for row, adjusted in zip(rows, holm([row["p"] for row in rows]), strict=True):
         row["p_holm"] = adjusted
     tests = sum(row["p"] is not None for row in rows)
@@ -245,7 +248,7 @@ def _differences(whole: Statistic, members: Bools) -> Floats:
     return np.stack(values, axis=1) if values else np.zeros((len(members), 0))
 
 
-def _shrink(rows: Sequence[dict[str, Any]], units: Sequence[int], confidence: float) -> None:
+def _shrink(rows: Sequence[dict[str, Any]], bases: Sequence[tuple[int, Bounds]], confidence: float) -> None:
     """Set each row's `shrunk`: its estimate moved toward the mean of its column, and a simultaneous interval.
 
     The estimate is empirical Bayes with the variance between slices of DerSimonian and Laird (1986, Control. Clin.
@@ -257,35 +260,35 @@ def _shrink(rows: Sequence[dict[str, Any]], units: Sequence[int], confidence: fl
 
     Args:
         rows: the table of slices.
-        units: the number of clusters of each row.
+        bases: the number of clusters of each row, and the limits of its metric.
         confidence: the confidence of all intervals of a metric together.
     """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    estimated = [(row, max(n, 2)) for row, n in zip(rows, units, strict=True) if row["low"] is not None]
-    count = Counter(row["metric"] for row, _ in estimated)
-    columns: dict[tuple[str, str], list[tuple[dict[str, Any], int]]] = {}
-    for row, n in estimated:
-        columns.setdefault((row["metric"], row["column"]), []).append((row, n))
+    estimated = [(row, *base) for row, base in zip(rows, bases, strict=True) if row["low"] is not None]
+    count = Counter(row["metric"] for row, _, _ in estimated)
+    columns: dict[tuple[str, str], list[tuple[dict[str, Any], int, Bounds]]] = {}
+    for row, n, limits in estimated:
+        columns.setdefault((row["metric"], row["column"]), []).append((row, max(n, 2), limits))
     for (metric, _), column in columns.items():
-        values = np.array([row["estimate"] for row, _ in column])
-        variances = np.array([(row["high"] - row["low"]) / 2 / z for row, _ in column]) ** 2
+        values = np.array([row["estimate"] for row, _, _ in column])
+        variances = np.array([(row["high"] - row["low"]) / 2 / z for row, _, _ in column]) ** 2
         if len(column) < 3 or not variances.all():
             continue
         mean, between = random_effects(values, variances)
         errors = np.sqrt(variances)
         centers = np.clip(mean + between / (between + variances) * (values - mean), values - errors, values + errors)
         every = 1 - (1 - confidence) / count[metric]
-        for (row, n), center in zip(column, centers.tolist(), strict=True):
-            low, high = _widened(row, expanded_quantile(n, every) / expanded_quantile(n, confidence))
+        for (row, n, limits), center in zip(column, centers.tolist(), strict=True):
+            low, high = _widened(row, limits, expanded_quantile(n, every) / expanded_quantile(n, confidence))
             ends = {"low": round_metric(low), "high": round_metric(high)}
             row["shrunk"] = {"value": round_metric(min(max(center, low), high)), **ends}
 
 
-def _widened(row: Mapping[str, Any], factor: float) -> tuple[float, float]:
-    """Return a row's interval, each side longer by a factor, within the limits of its metric."""
-    spec, value = CATALOG[row["metric"]], row["estimate"]
+def _widened(row: Mapping[str, Any], limits: Bounds, factor: float) -> tuple[float, float]:
+    """Return a row's interval, each side longer by a factor, within limits."""
+    (least, most), value = limits, row["estimate"]
     low, high = value - factor * (value - row["low"]), value + factor * (row["high"] - value)
-    return low if spec.low is None else max(low, spec.low), high if spec.high is None else min(high, spec.high)
+    return low if least is None else max(low, least), high if most is None else min(high, most)
 
 
 def random_effects(values: Floats, variances: Floats) -> tuple[float, float]:

@@ -136,6 +136,15 @@ def test_bins_lists_and_lengths(make_case):
     assert slices_of("anything", []).values == ()
 
 
+def test_annotators_are_slices_of_what_they_labeled(make_case):
+    labeled = [{"ann": "A"}, {"ann": "B", "bo": "A"}, {}, {"bo": "A"}]
+    cases = [replace(make_case(f"c{n}"), labels=labels) for n, labels in enumerate(labeled)]
+    slices = slices_of("annotator", cases)
+    assert (slices.values, slices.members.T.tolist()) == (("ann", "bo"), [[1, 1, 0, 0], [0, 1, 0, 1]])
+    named = [tagged(one, annotator="x") for one in cases]
+    assert slices_of("annotator", named).values == ("x",)
+
+
 @pytest.mark.parametrize(
     ("column", "message"), [("laguage", "no case has this column"), ("id2", "it has 101 values, and at most 100")]
 )

@@ -31,6 +31,8 @@ def _sniff(start: Peek) -> bool:
 def _read(path: Path, options: Options) -> ParsedFile:
     """Return a record for each dialogue; grades are the annotators' answers to the same question.
 
+    The metadata name its annotators and its system, which can be slices.
+
     Raises:
         ConfigError: If no row has the question that `dimension` selects.
         DatasetError: If a probability is missing.
@@ -42,7 +44,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     known = dict.fromkeys(str(require(row, "criterion", place)) for place, row in rows)
     if question not in known:
         raise ConfigError("no such question", where=f"--dimension {question}", remedy=did_you_mean(question, known))
-    grades = _grades(tables, question)
+    grades, systems = _grades(tables, question)
     records = []
     for place, row in rows:
         if row["criterion"] == question:
@@ -52,6 +54,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
                 "id": dialogue,
                 "judge": options.judge or file.name.partition("_")[0],
                 "grade": sum(given.values()) / len(given) if given else None,
+                "metadata": {**({"annotator": [*given]} if given else {}), **systems.get(dialogue, {})},
                 **({f"label.{name}": grade for name, grade in given.items()} if len(given) > 1 else {}),
                 **_score(row, question, place),
             }
@@ -73,16 +76,20 @@ def _score(row: Json, question: str, place: str) -> JsonObject:
     return {f"score.{question}": max(known, key=lambda k: known[k]), "weighted": weighted}
 
 
-def _grades(tables: list[Path], question: str) -> dict[str, dict[str, float]]:
-    """Return each annotator's answer to a question by dialogue; 0 stands for no answer."""
+def _grades(tables: list[Path], question: str) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, Any]]]:
+    """Return each annotator's answer to a question, and the system, by dialogue; 0 stands for no answer."""
     grades: dict[str, dict[str, float]] = {}
+    systems: dict[str, dict[str, Any]] = {}
     for file in tables:
         if not peek(file).has("text_id", "annotator_id", question):
             continue
         for place, row in rows_of(file):
+            dialogue = str(require(row, "text_id", place))
+            if (system := row.get("dialogue_system")) is not None:
+                systems[dialogue] = {"dialogue_system": system}
             if grade := number(row.get(question)):
-                grades.setdefault(str(require(row, "text_id", place)), {})[str(row["annotator_id"])] = grade
-    return grades
+                grades.setdefault(dialogue, {})[str(row["annotator_id"])] = grade
+    return grades, systems
 
 
 def _tables(folder: Path) -> list[Path]:
