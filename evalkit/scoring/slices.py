@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, Final
@@ -25,6 +25,7 @@ from evalkit.scoring.stats.bootstrap import Statistic, expanded_quantile, mean_o
 from evalkit.scoring.stats.clusters import CHUNK, Clusters
 from evalkit.scoring.stats.paired import holm
 from evalkit.types import Case, Metric
+from evalkit.values import Json, JsonObject
 
 FEW: Final = 10
 """Slices of fewer units are counted, not estimated."""
@@ -116,7 +117,7 @@ def _name_part(text: str) -> str:
 
 def slice_results(
     config: RunConfig, cases: Sequence[Case], found: Sequence[Statistic | Metric], clusters: Clusters
-) -> tuple[dict[str, Metric], dict[str, Any]]:
+) -> tuple[dict[str, Metric], JsonObject]:
     """Return the metrics by slice of `scoring.slices`, and their table.
 
     Args:
@@ -129,7 +130,7 @@ def slice_results(
         ConfigError: as `slices_of`.
     """
     metrics: dict[str, Metric] = {}
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     bases: list[tuple[int, Bounds]] = []
     chosen = [one for one in found if isinstance(one, Statistic) and one.name in COLUMNS["sliced"] and one.n]
     columns = [slices_of(column, cases) for column in config.scoring.slices]
@@ -248,7 +249,7 @@ def _differences(whole: Statistic, members: Bools) -> Floats:
     return np.stack(values, axis=1) if values else np.zeros((len(members), 0))
 
 
-def _shrink(rows: Sequence[dict[str, Any]], bases: Sequence[tuple[int, Bounds]], confidence: float) -> None:
+def _shrink(rows: Sequence[JsonObject], bases: Sequence[tuple[int, Bounds]], confidence: float) -> None:
     """Set each row's `shrunk`: its estimate moved toward the mean of its column, and a simultaneous interval.
 
     The estimate is empirical Bayes with the variance between slices of DerSimonian and Laird (1986, Control. Clin.
@@ -266,7 +267,7 @@ def _shrink(rows: Sequence[dict[str, Any]], bases: Sequence[tuple[int, Bounds]],
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     estimated = [(row, *base) for row, base in zip(rows, bases, strict=True) if row["low"] is not None]
     count = Counter(row["metric"] for row, _, _ in estimated)
-    columns: dict[tuple[str, str], list[tuple[dict[str, Any], int, Bounds]]] = {}
+    columns: dict[tuple[str, str], list[tuple[JsonObject, int, Bounds]]] = {}
     for row, n, limits in estimated:
         columns.setdefault((row["metric"], row["column"]), []).append((row, max(n, 2), limits))
     for (metric, _), column in columns.items():
@@ -284,7 +285,7 @@ def _shrink(rows: Sequence[dict[str, Any]], bases: Sequence[tuple[int, Bounds]],
             row["shrunk"] = {"value": round_metric(min(max(center, low), high)), **ends}
 
 
-def _widened(row: Mapping[str, Any], limits: Bounds, factor: float) -> tuple[float, float]:
+def _widened(row: Json, limits: Bounds, factor: float) -> tuple[float, float]:
     """Return a row's interval, each side longer by a factor, within limits."""
     (least, most), value = limits, row["estimate"]
     low, high = value - factor * (value - row["low"]), value + factor * (row["high"] - value)

@@ -76,10 +76,10 @@ def _score(row: Json, question: str, place: str) -> JsonObject:
     return {f"score.{question}": max(known, key=lambda k: known[k]), "weighted": weighted}
 
 
-def _grades(tables: list[Path], question: str) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, Any]]]:
+def _grades(tables: list[Path], question: str) -> tuple[dict[str, dict[str, float]], dict[str, JsonObject]]:
     """Return each annotator's answer to a question, and the system, by dialogue; 0 stands for no answer."""
     grades: dict[str, dict[str, float]] = {}
-    systems: dict[str, dict[str, Any]] = {}
+    systems: dict[str, JsonObject] = {}
     for file in tables:
         if not peek(file).has("text_id", "annotator_id", question):
             continue
