@@ -311,13 +311,13 @@ def _judge_in_workers(
         remedy = "write the cases to a file, and set dataset.path"
         raise ConfigError("workers cannot read cases from memory", where=f"runner={config.runner.kind}", remedy=remedy)
 
-    def stored() -> int:
-        reading = config.with_({"store.mode": "read_only"})
-        return run_async(_judge_all(reading, materials.dataset.cases, materials.evaluator, None, folder, None))[
-            1
-        ].answers
+    return judge_in_workers(config, folder, judge_shard, observe, partial(stored_answers, config, materials, folder))
 
-    return judge_in_workers(config, folder, judge_shard, observe, stored)
+
+def stored_answers(config: RunConfig, materials: Materials, folder: Path) -> int:
+    """Return the number of different answers of a run that are in the store; nothing is sent."""
+    reading = config.with_({"store.mode": "read_only"})
+    return run_async(_judge_all(reading, materials.dataset.cases, materials.evaluator, None, folder, None))[1].answers
 
 
 def judge_shard(

@@ -14,8 +14,8 @@ from evalkit.audit import Rewriter, paraphrases, rewriting
 from evalkit.batch.answers import ReadReport, read_answers
 from evalkit.batch.requests import RequestIndex, Round, check_free, find_indexes, load_named, record_round, write_round
 from evalkit.cli.console import log, log_handler
-from evalkit.cli.parser import UsageError, is_override
-from evalkit.cli.plan import PlannedJob, planned_jobs
+from evalkit.cli.parser import UsageError, is_override, study_words
+from evalkit.cli.plan import WATCH, PlannedJob, planned_jobs
 from evalkit.cli.store import check_store_words, configured_url
 from evalkit.core.redaction import without_password
 from evalkit.engine import JudgingResult
@@ -41,6 +41,8 @@ def _write(arguments: Namespace) -> int:
     path: Path = arguments.file
     if is_override(str(path)):
         raise UsageError("batch write", "needs a file to write", "name it after the overrides")
+    if study_words(arguments)[:1] == [WATCH]:
+        raise UsageError("batch write", "cannot write the requests of a look", "use evalkit watch … runner=batch")
     jobs = planned_jobs(arguments)
     urls = {_writable_url(job) for job in jobs}
     if len(urls) > 1:

@@ -46,6 +46,7 @@ from evalkit.hydra_app import (
     unknown_study_error,
     unusable,
 )
+from evalkit.hydra_app.error_mapping import EACH
 from evalkit.hydra_app.user_files import hidden_files, user_files
 from evalkit.results import RunResult, Spent
 from evalkit.runs import unused_folder
@@ -361,7 +362,13 @@ def study_jobs(words: Sequence[str], multirun: bool | None = None) -> list[tuple
     study, overrides = split_study(words)
     check_overrides(overrides)
     sweep = multirun is not None and (multirun or is_sweep(study, overrides))
-    return load_jobs(str(study) if study else DEFAULT, overrides, sweep=sweep)
+    try:
+        return load_jobs(str(study) if study else DEFAULT, overrides, sweep=sweep)
+    except ConfigError as error:
+        if multirun is None and EACH in error.remedy:  # the command has no -m
+            remedy = error.remedy.replace(EACH, "choose one of them")
+            raise ConfigError(error.what, where=error.where, remedy=remedy) from None
+        raise
 
 
 def run_jobs(

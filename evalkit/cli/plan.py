@@ -140,7 +140,7 @@ class Length:
     """The estimated length of an answer in tokens and, if known, seconds.
 
     `origin` is the basis of the estimate, over `answers` answers. `within` is half the width of the 95% interval of
-    `tokens`, `None` if unknown.
+    `tokens`, and `cost_usd` what one of these answers cost with its prompt; `None` if unknown.
     """
 
     tokens: float
@@ -148,6 +148,7 @@ class Length:
     origin: Origin
     answers: int = 0
     within: float | None = None
+    cost_usd: float | None = None
 
 
 @frozen
@@ -171,11 +172,12 @@ class Part:
 
     @property
     def cost(self) -> float | None:
-        """The cost of these requests in USD, `None` if the judge's price is unknown."""
+        """The cost of these requests in USD, `None` if neither the judge's price nor that of answers is known."""
         if not self.plan.unique:
             return 0.0
         if (price := price_of(self.judge, batch=self.batch)) is None:
-            return None
+            each = None if self.batch else self.length.cost_usd
+            return None if each is None else self.plan.unique * each
         return (self.plan.prompt_tokens * price.input + self.answer_tokens * price.output) / 1e6
 
 
@@ -197,6 +199,7 @@ def estimate_length(plan: Plan, recent: Callable[[], Sequence[Completion]], limi
     count = sum(kind.wanted for kind in wanted)
     pairs = list(zip(wanted, lengths, strict=True))
     known = [(kind.wanted, one.seconds) for kind, one in pairs if one.seconds is not None]
+    costs = [(kind.wanted, one.cost_usd) for kind, one in pairs if one.cost_usd is not None]
     variances = [(kind.wanted / count * one.within) ** 2 for kind, one in pairs if one.within is not None]
     return Length(
         sum(kind.wanted * one.tokens for kind, one in pairs) / count,
@@ -204,6 +207,7 @@ def estimate_length(plan: Plan, recent: Callable[[], Sequence[Completion]], limi
         max((one.origin for one in lengths), key=list(ORIGINS).index),
         sum(one.answers for one in lengths),
         float(sum(variances) ** 0.5) if len(variances) == len(pairs) else None,  # the means are independent
+        sum(n * cost for n, cost in costs) / count if len(costs) == len(pairs) else None,
     )
 
 
@@ -224,7 +228,8 @@ def _mean(kind: Kind, origin: Origin) -> Length:
     # How far answers to other prompts differ from these is unknown.
     within = kind.half_width() if origin == "own" else None
     seconds = kind.seconds / kind.found or None  # batch answers have no latency
-    return Length(kind.tokens / kind.found, seconds, origin, kind.found, within)
+    cost = None if kind.cost_usd is None else kind.cost_usd / kind.found
+    return Length(kind.tokens / kind.found, seconds, origin, kind.found, within, cost)
 
 
 def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
@@ -340,6 +345,10 @@ def main(arguments: Namespace) -> int:
     words = study_words(arguments)
     if arguments.output is not None and words[:1] != [WATCH]:
         raise UsageError("plan", "--output needs watch")
+    if words[:1] == [WATCH]:  # each look has its own answers
+        for flag in ("multirun", "pilot"):
+            if getattr(arguments, flag):
+                raise UsageError("plan", f"watch cannot be used with --{flag}")
     if words[:1] == [ALIGN]:
         from evalkit.cli.align import plan as plan_alignment
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from signal import SIGINT
 from typing import Final
@@ -19,8 +21,9 @@ from evalkit.cli.run import interruption
 from evalkit.config import RunConfig
 from evalkit.core.display import dollars, relative
 from evalkit.core.redaction import redact, secret_in
+from evalkit.core.resources import project, shipped
 from evalkit.errors import ConfigError, ExitStatus, Signaled
-from evalkit.hydra_app import find_study
+from evalkit.hydra_app import find_study, study_names
 from evalkit.report.watch_page import watch_findings
 from evalkit.runs.layout import CONFIG, MANIFEST
 from evalkit.scoring.looks import Baseline
@@ -56,8 +59,12 @@ class Watched:
             is_run = (source / MANIFEST).exists() or not (source / JUDGE).exists()
             templates = read_judge(source).templates
             words = [str(source / (CONFIG if is_run else JUDGE)), *words[1:]]
-        elif is_sweep(find_study(named[0]) if named else None, words[len(named) :]):
-            raise ConfigError("a sweep cannot be watched", where=words[0], remedy="watch one of its judges")
+        else:
+            study = find_study(named[0]) if named else None
+            if named and study is None and not Path(named[0]).exists():
+                raise _unknown(named[0])
+            if is_sweep(study, words[len(named) :]):
+                raise ConfigError("a sweep cannot be watched", where=words[0], remedy="watch one of its judges")
         [(_, config)] = study_jobs(words)
         if templates is not None and trusted is not None:
             own = [word.partition("=")[2] for word in words if word.partition("=")[0].endswith("api_base")]
@@ -69,6 +76,22 @@ class Watched:
         """Return the config of the look to take, of which an interrupted one has some answers."""
         baselines = read_watch(self.folder)
         return look_config(self.config, next_look(baselines[-1] if baselines else None).key)
+
+
+def _unknown(name: str) -> ConfigError:
+    """Return the error for a name that is nothing to watch, with what is called almost the same."""
+    path, judges = Path(name), [folder / "conf" / "judge" for folder in (project(), shipped("conf").parent)]
+    known = {
+        *study_names(),
+        *(f"judge={one.relative_to(top).with_suffix('')}" for top in judges for one in top.rglob("*.yaml")),
+    }
+    with suppress(OSError):
+        for one in path.parent.iterdir():
+            known |= {str(path.with_name(one.name))} if (one / MANIFEST).exists() or (one / JUDGE).exists() else set()
+    close = get_close_matches(name, known, n=1)
+    kinds = "name the folder of a run or of an exported judge, a study, or judge=NAME"
+    remedy = f"did you mean '{close[0]}'?" if close else kinds
+    return ConfigError("no such run, judge or study", where=name, remedy=remedy)
 
 
 def main(arguments: Namespace) -> int:
@@ -114,6 +137,7 @@ STATUS: Final = {"incomplete": ExitStatus.TOO_MANY_FAILURES, "changed": ExitStat
 
 def _content(baseline: Baseline, folder: Path) -> dict[str, object]:
     """Return the JSON of the command: what watch.json has about each look, without its answers."""
+    found = watch_findings(baseline)
     looks = [{name: value for name, value in asdict(one).items() if name != "answers"} for one in baseline.looks]
     return {
         "state": baseline.state,
@@ -121,6 +145,7 @@ def _content(baseline: Baseline, folder: Path) -> dict[str, object]:
         "cases": baseline.cases,
         "changed_at": baseline.changed.number if baseline.changed else None,
         "looks": looks,
-        "findings": [one.text for one in watch_findings(baseline)],
+        "findings": [one.text for one in found],
+        "findings_zh": [one.text_zh for one in found],
         "paths": {"folder": str(folder), "page": str(folder / PAGE), "watch": str(folder / FILE)},
     }

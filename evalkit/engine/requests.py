@@ -161,6 +161,7 @@ class Kind:
         tokens: The sum of the stored answers' tokens.
         squares: The sum of their squares.
         seconds: The sum of the stored answers' latencies, in seconds.
+        cost_usd: The sum of their costs, in USD; `None` if one is unknown.
         likely: The estimated tokens of the judge's own answers to the cases' tasks, each as long as the case's
             responses.
     """
@@ -171,6 +172,7 @@ class Kind:
     tokens: int = 0
     squares: int = 0
     seconds: float = 0.0
+    cost_usd: float | None = 0.0
     likely: float = 0.0
 
     def add(self, completion: Completion) -> None:
@@ -180,6 +182,8 @@ class Kind:
             self.tokens += completion.usage.completion_tokens
             self.squares += completion.usage.completion_tokens**2
             self.seconds += completion.latency
+            known = self.cost_usd is not None and completion.cost_usd is not None
+            self.cost_usd = (self.cost_usd or 0.0) + (completion.cost_usd or 0.0) if known else None
 
     def guess(self) -> float:
         """Return the estimated tokens of one answer from its format, without stored answers."""

@@ -20,6 +20,7 @@ from evalkit.errors import ConfigError, EvalkitError, did_you_mean, pasted
 from evalkit.hydra_app.criteria import as_written, no_such_criterion
 from evalkit.hydra_app.user_files import user_files
 
+EACH = "add -m to run a job for each"
 _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'(?: requires --multirun)?$", re.M)
 DEEPEST = 60
 """Levels of a config file: OmegaConf needs several of Python's frames for each."""
@@ -61,7 +62,7 @@ def hydra_error(error: Exception) -> EvalkitError:
     if several := _SEVERAL.search(str(error)):
         word = as_written(several[1])
         name, _, values = word.partition("=")
-        remedy = f"add -m to run a job for each, or write {pasted(name, values)} if it is one value"
+        remedy = f"{EACH}, or write {pasted(name, values)} if it is one value"
         return ConfigError("has several values", where=word, remedy=remedy)
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     if isinstance(cause, MissingMandatoryValue):

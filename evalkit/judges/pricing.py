@@ -48,7 +48,7 @@ def batch_entry(entry: Json) -> Json:
 def price_of(config: JudgeConfig, *, batch: bool = False) -> Price | None:
     """Return the price of a judge's tokens, from its config or the price list; `None` if it is unknown.
 
-    The price list does not apply to a judge with an `api_base`.
+    As in a run, a server at `api_base` has the prices of the model's name; batches of such a server have none.
     """
     if config.price is not None:
         return config.price
@@ -57,7 +57,7 @@ def price_of(config: JudgeConfig, *, batch: bool = False) -> Price | None:
         return Price(input=0, output=0)
     listed = batch_entry(entry_of(price_list(), model)) if batch else entry_of(price_list(), model)
     reading, writing = listed.get("input_cost_per_token"), listed.get("output_cost_per_token")
-    if config.api_base is not None or reading is None or writing is None:
+    if (batch and config.api_base is not None) or reading is None or writing is None:
         return None
     return Price(input=round(reading * 1e6, 9), output=round(writing * 1e6, 9))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from evalkit.core.display import dollars, fixed, points
+from evalkit.core.display import dollars, estimate, fixed, points
 from evalkit.core.translation import Message, gettext, joined, ngettext
 from evalkit.report.counts import Finding, finding
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.forest import Row, bounds, forest_figure
 from evalkit.report.page import render
-from evalkit.report.texts import FIGURES, WATCH
+from evalkit.report.texts import FIGURES, WATCH, note_text, note_words
 from evalkit.scoring.looks import BASELINE, FALSE_ALARMS, Baseline, Look
 from evalkit.types import Metric
 
@@ -29,14 +29,15 @@ def watch_findings(baseline: Baseline) -> list[Finding]:
         if facts.excess is not None and facts.noise is not None and facts.flips is not None:
             parts = {"flips": _share(facts.flips), "noise": _share(facts.noise), "excess": points(facts.excess)}
             what = gettext(
-                "In the last look alone, {flips}% of the answers differ from those of the first two, which differ from "
-                "each other in {noise}%: {excess} points more.",
+                "In the last look alone, {flips} of the answers differ from those of the first two, which differ from "
+                "each other in {noise}: a difference of {excess} points.",
                 **parts,
             )
             found.append(finding("watch/excess_flips", "info", what))
         if facts.change is not None and facts.agreement is not None:
             what = gettext(
-                "Agreement with the labels: {agreement}% in the last look, {change} points against the first two.",
+                "Agreement with the labels: {agreement} in the last look, a difference of {change} points from the "
+                "first two.",
                 agreement=_share(facts.agreement),
                 change=points(facts.change),
             )
@@ -84,15 +85,15 @@ def _evidence(look: Look) -> str:
     return f"{size:.2g}" if size < 100 else f"{size:,.0f}" if size <= 1e6 else ">1,000,000"
 
 
-def _share(value: float) -> str:
-    return fixed(100 * value, 1)
+def _share(metric: Metric) -> str:
+    return estimate(metric.value, metric.low, metric.high, lambda value: fixed(100 * value, 1), "%")
 
 
 def _incomplete(look: Look) -> Finding:
     what = gettext(
         "Look {look} is not complete ({why}) and decides nothing: run the same command again to take the rest.",
         look=look.number,
-        why=look.why or gettext("interrupted"),
+        why=note_text(look.why or "interrupted"),
     )
     return finding("watch/looks", "warn", what)
 
@@ -137,7 +138,7 @@ def render_watch(baselines: Sequence[Baseline]) -> str:
         "figures": [figure for figure in figures if figure is not None],
         "baselines": [*reversed(baselines)],
         "first": BASELINE,
-        "shown": {"share": _share, "points": points, "dollars": dollars, "evidence": _evidence},
+        "shown": {"share": _share, "points": points, "dollars": dollars, "evidence": _evidence, "why": note_words},
     }
     return render("watch.html.j2", values, data={})
 

@@ -17,7 +17,7 @@ often the answers to a case differ by themselves, or about how hard cases are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, isfinite, log
 from typing import Final, Literal
 
@@ -169,18 +169,19 @@ class LookFacts:
 
     Attributes:
         flips: the mean distance of its answers from those of the first two looks: for winners and classes, how often
-            they differ. `None` for the first look.
-        noise: the mean distance of the first two looks from each other, over the same units.
+            they differ. `None` for the first look. Its interval is about this look alone, with 95% confidence.
+        noise: the mean distance of the first two looks from each other, over the same units; its interval likewise.
         excess: flips minus noise. Its interval holds at all looks together; `None` for the first two.
-        agreement: the share of answers that are right.
-        change: the same minus that of the first two looks, over units that all of them read; its interval as above.
+        agreement: the share of answers that are right; its interval is about this look alone.
+        change: the same minus that of the first two looks, over units that all of them read; its interval holds at all
+            looks together.
         evidence: the evidence for a change. If nothing has changed, it reaches 20 at any look in at most 5% of watches.
     """
 
-    flips: float | None
-    noise: float | None
+    flips: Metric | None
+    noise: Metric | None
     excess: Metric | None
-    agreement: float | None
+    agreement: Metric | None
     change: Metric | None
     evidence: float
 
@@ -198,26 +199,28 @@ def look_facts(values: Floats, right: Floats, cluster: Ints) -> LookFacts:
         right: (looks, units) how right they are, NaN if unknown.
         cluster: (units,) the cluster of each unit, from 0, each with a unit.
     """
-    last, agreement = len(values) - 1, _mean(right[-1])
+    last, single = len(values) - 1, 1 - FALSE_ALARMS
+    agreement = _metric("watch/agreement", right[-1], cluster, (0.0, 1.0), single)
     if last < BASELINE:
-        flips = _mean(_distance(values[0], values[1])) if last else None
-        return LookFacts(flips, flips, None, agreement, None, 1.0)
-    share = 1 - FALSE_ALARMS / _looks_like(last)
-    flips, noise = _distance(values[:BASELINE], values[-1]).mean(axis=0), _distance(values[0], values[1])
-    noise = np.where(np.isfinite(flips), noise, np.nan)
-    excess = _metric("watch/excess_flips", flips - noise, cluster, (-0.5, 1.0), share)  # by the triangle inequality
-    change = _metric("watch/agreement_change", right[-1] - right[:BASELINE].mean(axis=0), cluster, (-1.0, 1.0), share)
-    size = exp(min(change_evidence(values, cluster), 100.0))
-    return LookFacts(_mean(flips), _mean(noise), excess, agreement, change, size)
+        flips = _metric("watch/flips", _distance(values[0], values[1]), cluster, (0.0, 1.0), single) if last else None
+        noise = None if flips is None else replace(flips, name="watch/noise")
+        return LookFacts(flips, noise, None, agreement, None, 1.0)
+    all_looks = 1 - FALSE_ALARMS / _looks_like(last)
+    differ, noisy = _distance(values[:BASELINE], values[-1]).mean(axis=0), _distance(values[0], values[1])
+    noisy = np.where(np.isfinite(differ), noisy, np.nan)
+    excess, change = differ - noisy, right[-1] - right[:BASELINE].mean(axis=0)
+    return LookFacts(
+        _metric("watch/flips", differ, cluster, (0.0, 1.0), single),
+        _metric("watch/noise", noisy, cluster, (0.0, 1.0), single),
+        _metric("watch/excess_flips", excess, cluster, (-0.5, 1.0), all_looks),  # by the triangle inequality
+        agreement,
+        _metric("watch/agreement_change", change, cluster, (-1.0, 1.0), all_looks),
+        exp(min(change_evidence(values, cluster), 100.0)),
+    )
 
 
 def _distance(some: Floats, other: Floats) -> Floats:
     return np.asarray(np.minimum(1.0, np.abs(some - other)))
-
-
-def _mean(values: Floats) -> float | None:
-    known = values[np.isfinite(values)]
-    return round_metric(float(known.mean())) if known.size else None
 
 
 def _looks_like(t: int) -> int:
@@ -234,7 +237,14 @@ def _metric(name: str, values: Floats, cluster: Ints, ends: tuple[float, float],
     largest = float(np.bincount(cluster).max())
     low, high = mean_sequence(sums, counts, ends=ends, largest=largest, confidence=confidence)
     missing = int(np.count_nonzero(~known))
-    return Metric(name, _mean(values), round_metric(low), round_metric(high), int(known.sum()), missing)
+    return Metric(
+        name,
+        round_metric(float(values[known].mean())),
+        round_metric(low),
+        round_metric(high),
+        int(known.sum()),
+        missing,
+    )
 
 
 def change_evidence(values: Floats, cluster: Ints) -> float:

@@ -10,25 +10,30 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Final
 
 import numpy as np
 
-from evalkit.api import check_judges, judge_and_score, load_materials
+from evalkit.api import check_judges, judge_and_score, load_materials, stored_answers
 from evalkit.config import GateConfig, JudgeConfig, ProbeConfig, RunConfig, TrackingConfig
-from evalkit.core.atomic_files import file_errors, lock
+from evalkit.core.atomic_files import drop_empty, file_errors, lock
 from evalkit.core.display import shorten
 from evalkit.core.redaction import redact
+from evalkit.core.resources import project
 from evalkit.core.scale import Scale
+from evalkit.datasets import with_examples
 from evalkit.engine import Progress
 from evalkit.engine.event_loop import run_async
-from evalkit.errors import ConfigError
+from evalkit.engine.judging import NEVER_SENT
+from evalkit.errors import ConfigError, EvalkitError, JudgeSetupError
 from evalkit.report.watch_page import render_watch
 from evalkit.results import RunResult
 from evalkit.runs import write_files
 from evalkit.runs.records import decoder, encode_pretty
 from evalkit.scoring.looks import Baseline, Look, answers_of, as_numbers, look_facts
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.store import open_store
 
 FILE: Final = "watch.json"
 PAGE: Final = "watch.html"
@@ -99,8 +104,8 @@ def take_look(
         observe: Called with the progress while judging.
 
     Raises:
-        ConfigError: If the folder watches another judge or other cases, another look is being taken, or the config or
-            the data are invalid; nothing is sent or written then.
+        ConfigError: If the folder watches another judge or other cases, another look is being taken, the config or the
+            data are invalid, or no answer came back; the folder is then as before.
         RunInterruption: On Ctrl-C; received answers are stored, and the next call takes the rest.
     """
     if config.store.mode != "read_write":
@@ -122,20 +127,58 @@ def take_look(
         if getattr(before, name) != getattr(found, name):
             raise ConfigError(f"its looks had other {what}", where=str(folder), remedy=_REMEDY)
     run_async(check_judges(config))
-    with _locked(folder, stored):
-        look = next_look(before, sum(len(one.looks) for one in earlier) + 1)
+    if (store := open_store(config.store)) is not None:  # what it complains about must show before anything is written
+        store.close()
+    look = next_look(before, sum(len(one.looks) for one in earlier) + 1)
+    config, own = look_config(config, look.key), folder / LOOKS / f"{look.number:03}"
+    with _locked(folder, stored), ExitStack() as unanswered:
+        unanswered.callback(_restore, folder, stored, None if own.exists() else own)
         baseline = _with(before, look)
         _write(folder, (*earlier[:-1], baseline))
-        result = judge_and_score(
-            look_config(config, look.key),
-            folder / LOOKS / f"{look.number:03}",
-            observe=observe,
-            overwrite=True,
-            templates=templates,
-        )
+        try:
+            result = judge_and_score(config, own, observe=observe, overwrite=True, templates=templates)
+        except BaseException as error:
+            batched = config.runner.kind == "batch" and not isinstance(error, JudgeSetupError)
+            if batched or _has_answers(config, folder, templates):  # a batch at the provider will have some
+                unanswered.pop_all()
+            raise
+        if not any(one.completion is not None or one.earlier for one in result.judgments):
+            raise _unanswered(config, result)
+        unanswered.pop_all()
         baseline = _finished(baseline, look, result)
         _write(folder, (*earlier[:-1], baseline))
     return baseline
+
+
+def _has_answers(config: RunConfig, folder: Path, templates: Mapping[str, str] | None) -> bool:
+    """Return whether the store has an answer of a look; if that cannot be told, it may have."""
+    try:
+        config = with_examples(config, base=project())
+        return stored_answers(config, load_materials(config, folder, templates=templates), folder) > 0
+    except EvalkitError:
+        return True
+
+
+def _restore(folder: Path, stored: Sequence[Baseline], run: Path | None) -> None:
+    """Leave the folder of a watch as it was before a look, whose new run folder is given."""
+    if run is not None and run.exists():
+        rmtree(run)
+    drop_empty(folder / LOOKS)
+    if stored:
+        _write(folder, stored)
+    else:
+        for name in (FILE, PAGE):
+            (folder / name).unlink(missing_ok=True)
+
+
+def _unanswered(config: RunConfig, result: RunResult) -> ConfigError:
+    """Return the error of a look without answers: the judge's if requests were sent, or else why none was."""
+    failed = [one for one in result.judgments if one.error_kind not in NEVER_SENT]
+    reason, remedy = result.manifest.get("stopped"), "raise the budget"
+    if failed:
+        reason = f"{len(failed):,} requests failed, for example case {failed[0].case_id}: {failed[0].error}"
+        remedy = "run it again when the judge answers"
+    return ConfigError(f"no answer came back: {reason}", where=config.judge.label, remedy=f"{remedy}; no look was kept")
 
 
 def _with(baseline: Baseline, look: Look) -> Baseline:
@@ -199,6 +242,8 @@ def _locked(folder: Path, stored: Sequence[Baseline]) -> Iterator[None]:
         ConfigError: If another process holds it, or it cannot be written.
     """
     with ExitStack() as stack:
+        for new in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+            stack.callback(drop_empty, new)
         with file_errors("cannot be written", folder, "choose another --output"):
             folder.mkdir(parents=True, exist_ok=True)
             free = stack.enter_context(lock(folder / _LOCK))

@@ -248,3 +248,13 @@ def test_batches_are_kept_in_a_postgresql_store(call: Call, server: BatchServer,
     assert store.states("batch/") == {}
     store.close()
     assert set(server.submitted.values()) == {1}
+
+
+@pytest.mark.slow
+def test_a_look_of_a_watch_in_batches(call: Call, server: BatchServer, tmp_path: Path) -> None:
+    watch = ["watch", *(word for word in words(server)[1:] if not word.startswith("hydra")), "--output", "seen"]
+    for state in ("baseline", "baseline", "same"):
+        found = json.loads(call(*watch, "--json").out)
+        assert (found["state"], found["looks"][-1]["complete"], server.online) == (state, True, 0)
+    assert len(server.submitted) >= 3 * 16
+    assert left(tmp_path) == {}

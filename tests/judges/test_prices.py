@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from evalkit.config import JudgeConfig, Price
 from evalkit.judges.pricing import price_of
 
@@ -20,12 +18,14 @@ def test_litellms_table_is_asked_with_and_without_the_provider() -> None:
     assert price_of(JudgeConfig(model="gpt-4o-mini")) == price_of(JudgeConfig(model="openai/gpt-4o-mini"))
 
 
-@pytest.mark.parametrize(
-    "config",
-    [JudgeConfig(model="openai/nobody-knows"), JudgeConfig(model="openai/gpt-4o", api_base="http://localhost:1/v1")],
-)
-def test_an_unknown_price_is_none_and_not_zero(config: JudgeConfig) -> None:
-    assert price_of(config) is None
+def test_an_unknown_price_is_none_and_not_zero() -> None:
+    assert price_of(JudgeConfig(model="openai/nobody-knows")) is None
+
+
+def test_a_server_has_the_prices_that_a_run_reports_and_none_for_batches() -> None:
+    server = JudgeConfig(model="openai/gpt-4o-mini", api_base="http://localhost:1/v1")
+    assert price_of(server) == Price(input=0.15, output=0.6)
+    assert price_of(server, batch=True) is None
 
 
 def test_what_runs_here_costs_nothing() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import permutations, product
 from math import exp
 
@@ -22,7 +22,7 @@ from evalkit.scoring.looks import (
     change_evidence,
     look_facts,
 )
-from evalkit.types import ItemVerdict, Judgment, Verdict
+from evalkit.types import ItemVerdict, Judgment, Metric, Verdict
 
 
 @given(
@@ -144,17 +144,48 @@ def test_flips_noise_and_agreement():
     values = np.array([[a, a, a, a], [a, a, a, b], [b, a, b, np.nan]])
     right = np.array([[1, 1, 1, 0], [1, 1, 1, 1], [0, 1, np.nan, np.nan]], dtype=float)
     first, second, third = (look_facts(values[:t], right[:t], np.arange(4)) for t in (1, 2, 3))
-    assert (first.flips, first.noise, first.agreement, first.evidence) == (None, None, 0.75, 1)
-    assert (second.flips, second.noise, second.agreement, second.excess) == (0.25, 0.25, 1, None)
-    assert (third.flips, third.noise, third.agreement) == (round(2 / 3, 12), 0, 0.5)
+    assert (first.flips, first.noise, first.agreement.value, first.evidence) == (None, None, 0.75, 1)
+    assert (second.flips.value, second.noise.value, second.agreement.value, second.excess) == (0.25, 0.25, 1, None)
+    assert (third.flips.value, third.noise.value, third.agreement.value) == (round(2 / 3, 12), 0, 0.5)
+    assert (third.flips.n, third.flips.missing, third.agreement.n) == (3, 1, 2)
     assert (third.excess.value, third.excess.n, third.excess.missing) == (round(2 / 3, 12), 3, 1)
     assert (third.change.value, third.change.n, third.change.missing) == (-0.5, 2, 2)
     assert third.excess.low < third.excess.value < third.excess.high
     assert not third.changed
 
 
+@pytest.mark.parametrize("looks", [1, 2, 3, 9])
+@pytest.mark.parametrize("clusters", [1, 5, 60])
+@pytest.mark.parametrize("noise", [0.0, 0.2, 1.0])
+def test_every_number_of_a_look_has_an_interval_around_it(looks, clusters, noise):
+    generator = np.random.default_rng(3)
+    values = np.where(generator.random((looks, 60)) < noise / 2, 20.0, 10.0)
+    values[generator.random(values.shape) < 0.1] = np.nan
+    facts = look_facts(values, np.where(np.isnan(values), np.nan, values == 10), np.arange(60) % clusters)
+    metrics = [one for one in astuple_of(facts) if isinstance(one, Metric)]
+    assert len(metrics) == {1: 1, 2: 3}.get(looks, 5)
+    assert all(one.low <= one.value <= one.high and one.low < one.high for one in metrics)
+    assert len({one.name for one in metrics}) == len(metrics)
+
+
+@pytest.mark.parametrize(("rate", "size"), [(0.05, 1), (0.3, 1), (0.3, 4), (0.9, 2)])
+def test_the_interval_of_flips_covers_the_rate_of_the_population_of_clusters(rate, size):
+    generator, covered = np.random.default_rng(8), 0
+    cluster = np.repeat(np.arange(40), size)
+    for _ in range(200):
+        of_cluster = np.repeat(generator.beta(2 * rate, 2 - 2 * rate, 40), size)
+        values = np.array([np.full(40 * size, 10.0), np.where(generator.random(40 * size) < of_cluster, 20.0, 10.0)])
+        flips = look_facts(values, np.full(values.shape, np.nan), cluster).flips
+        covered += flips.low <= rate <= flips.high
+    assert covered >= 190
+
+
+def astuple_of(facts):
+    return [getattr(facts, one.name) for one in fields(facts)]
+
+
 def test_a_change_is_that_of_the_first_complete_look_that_shows_it():
-    facts = [LookFacts(0.1, 0.1, None, None, None, size) for size in (1.0, 1.0, 19.9, 20.0, 30.0)]
+    facts = [LookFacts(None, None, None, None, None, size) for size in (1.0, 1.0, 19.9, 20.0, 30.0)]
     looks = [Look(f"k{k}", k, "", complete=k != 4, facts=one) for k, one in enumerate(facts, 1)]
     baseline = Baseline("j", "c", "f", {}, 9, looks=(*looks, Look("new", 6, "")))
     assert [one.number for one in baseline.complete] == [1, 2, 3, 5]

@@ -15,7 +15,10 @@ from evalkit.core.translation import in_every_language
 from evalkit.report.texts import NOTES, note_text
 
 ROOT = Path(__file__).parents[2] / "evalkit"
-FILES = sorted(chain((ROOT / "scoring").rglob("*.py"), (ROOT / "benchmarks").rglob("*.py")))
+FOLDERS = ("scoring", "benchmarks", "engine", "batch", "serving")
+FILES = sorted(chain.from_iterable((ROOT / name).rglob("*.py") for name in FOLDERS))
+REASONS = ("BudgetReached", "self.sender.give_up")
+"""Calls with a reason why requests were not sent."""
 TEMPLATES = {re.sub(r"\{\w+\}", "{}", text.message) for text in NOTES}
 ARGUMENT = "\x00"
 
@@ -73,6 +76,11 @@ def notes_in(path: Path) -> Iterator[tuple[int, str]]:
             values = [one.value for one in ast.walk(node) if isinstance(one, ast.Return) and one.value is not None]
             scopes.setdefault(node.name, []).extend(values)
     for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in REASONS:
+            yield from ((node.lineno, text) for text in texts_in(node.args[0], scopes))
+        kept = "why" if path.name == "watch.py" else "self._stopped"
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == kept:
+            yield from ((node.lineno, text) for text in texts_in(node.value, scopes))
         if isinstance(node, ast.Call) and ast.unparse(node.func) not in ("Benchmark", "ParsedFile"):
             for keyword in node.keywords:
                 if keyword.arg in ("note", "why"):

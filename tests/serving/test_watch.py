@@ -75,8 +75,8 @@ def test_a_model_that_changes_behind_its_name(call: Call, study: list[str], mode
     assert "another model for fake since look 4: fake-2026-11 instead of fake-2026-01." in found["findings"][-2]
     assert "another fingerprint for fake since look 4: fp_2 instead of fp_1." in found["findings"][-1]
     last = found["looks"][-1]
-    assert last["facts"]["flips"] == pytest.approx(8 / CASES)
-    assert last["facts"]["excess"]["low"] > 0 == last["facts"]["noise"]
+    assert last["facts"]["flips"]["value"] == pytest.approx(8 / CASES)
+    assert last["facts"]["excess"]["low"] > 0 == last["facts"]["noise"]["value"]
     assert last["facts"]["change"]["value"] == pytest.approx(-8 / CASES)
     assert (last["models"], last["fingerprints"]) == ({"fake": ["fake-2026-11"]}, {"fake": ["fp_2"]})
     model.flipped = set()
@@ -97,7 +97,7 @@ def test_only_what_was_a_tie_changes(call: Call, study: list[str], model: Model)
         look(call, study)
     model.ties = set()
     found = look(call, study, status=4)
-    assert found["looks"][-1]["facts"]["flips"] == pytest.approx(10 / CASES)
+    assert found["looks"][-1]["facts"]["flips"]["value"] == pytest.approx(10 / CASES)
     assert found["looks"][-1]["facts"]["change"]["value"] > 0
 
 
@@ -145,7 +145,10 @@ def test_a_budget_is_never_exceeded_and_a_cut_look_is_continued(
     found = look(call, study, "runner.budget_calls=30", status=2)
     assert (found["state"], found["changed_at"], len(provider.requests)) == ("incomplete", None, 30)
     assert found["looks"][-1]["facts"] is None
-    assert "Look 3 is not complete (runner.budget_calls=30 is reached" in found["findings"][0]
+    assert "Look 3 is not complete (runner.budget_calls=30 is reached)" in found["findings"][0]
+    assert "（已达到 runner.budget_calls=30）" in found["findings_zh"][0]
+    page = Path("seen/watch.html").read_text("utf-8")
+    assert page.count("已达到 runner.budget_calls=30") == 2, "in the findings and in the table"
     plan = call("plan", "watch", *study)
     assert re.search(r"the run +48 +0 +48 ", plan.out), "of a watch in its own folder"
     plan = call("plan", "watch", *study, "--output", "seen")
@@ -163,6 +166,128 @@ def test_the_plan_says_what_a_look_costs_and_what_is_left_of_one(
     assert re.search(r"the run +48 +30 +18 ", call("plan", "watch", *study).out)
     assert len(provider.requests) == 30
     assert call("plan", *study, "--output", "seen", status=1).line().startswith("evalkit plan: --output needs watch")
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """The folders and files but those of the store, which may be opened, with their contents."""
+    found = [path for path in folder.rglob("*") if not path.name.startswith("answers.db")]
+    return {str(path): path.read_bytes() if path.is_file() else b"" for path in found}
+
+
+def stopped(body: dict[str, Any]) -> Reply:
+    interrupt(SIGINT)
+    return refused(503, "overloaded")
+
+
+FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Reply], list[str], int, str]] = {
+    "a wrong key": (lambda body: refused(401, "wrong key", code="invalid_api_key"), [], 1, "wrong key"),
+    "no access": (lambda body: refused(403, "not yours"), [], 1, "not yours"),
+    "no such model": (lambda body: refused(404, "no such model", code="model_not_found"), [], 1, "no such model"),
+    "a bad request": (
+        lambda body: refused(400, "unknown parameter"),
+        [],
+        1,
+        "requests failed, for example case c0: unknown parameter",
+    ),
+    "a broken server": (lambda body: refused(500, "oops"), ["runner.retries=0"], 1, "no answer came back: "),
+    "not HTTP": (lambda body: Reply(b"<html>"), ["runner.retries=0"], 1, "no answer came back: "),
+    "no host": (lambda body: said(), ["judge.api_base=http://127.0.0.1:9/v1", "runner.retries=0"], 1, "127.0.0.1:9"),
+    "a budget too small": (lambda body: said(), ["runner.budget_calls=0"], 1, "budget_calls=0 is reached; raise the"),
+    "Ctrl-C": (stopped, [], 130, "interrupted: 0 of 48"),
+}
+
+
+@pytest.mark.parametrize(
+    ("fault", "looks"), [(fault, looks) for fault in FAULTS for looks in (0, 2) if fault != "no host" or not looks]
+)
+def test_a_look_without_any_answer_leaves_everything_as_it_was(
+    call: Call, study: list[str], provider: Provider, model: Model, fault: str, looks: int
+) -> None:
+    rule, more, status, complaint = FAULTS[fault]
+    for _ in range(looks):
+        look(call, study)
+    before = files_in(Path())
+    provider.rule = rule
+    assert complaint in call("watch", *study, *more, "--output", "seen", "-q", status=status).line()
+    assert files_in(Path()) == before
+    if looks:
+        call("watch", *study, *more, "--output", "seen", "--reset", status=status)
+        assert files_in(Path()) == before
+    provider.rule = model
+    assert len(look(call, study)["looks"]) == looks + 1
+
+
+@pytest.mark.parametrize("answers", [1, 30])
+@pytest.mark.parametrize("fault", ["a wrong key", "no such model", "a broken server", "Ctrl-C"])
+def test_a_look_that_is_cut_keeps_what_was_paid_and_pays_the_rest_only(
+    call: Call, study: list[str], provider: Provider, model: Model, fault: str, answers: int
+) -> None:
+    rule, more, _, _ = FAULTS[fault]
+
+    def then(body: dict[str, Any]) -> Reply:
+        return model(body) if len(provider.requests) <= answers else rule(body)
+
+    provider.rule = then
+    call(
+        "watch",
+        *study,
+        *more,
+        "runner.concurrency=1",
+        "--output",
+        "seen",
+        status={"Ctrl-C": 130, "a wrong key": 1}.get(fault, 2),
+    )
+    assert [one.complete for one in read_watch(Path("seen"))[0].looks] == [False]
+    provider.rule = model
+    provider.requests.clear()
+    found = look(call, study)
+    assert [one["complete"] for one in found["looks"]] == [True]
+    assert len(provider.requests) == BOTH - answers
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (
+            ["batch", "write", "watch"],
+            "cannot write the requests of a look; use evalkit watch … runner=batch",
+        ),
+        (["plan", "watch", "--pilot", "2"], "watch cannot be used with --pilot"),
+        (["plan", "watch", "-m"], "watch cannot be used with --multirun"),
+    ],
+)
+def test_what_a_look_would_not_find_again_is_neither_written_nor_sent(
+    call: Call, study: list[str], provider: Provider, words: list[str], complaint: str
+) -> None:
+    before = files_in(Path())
+    last = ["w.jsonl"] if words[0] == "batch" else []
+    assert complaint in call(*words, *study, *last, status=1).line()
+    assert (files_in(Path()), provider.requests) == (before, [])
+
+
+PRICES = {
+    "a server with the name of a listed model": (["judge.model=openai/gpt-4o-mini"], "gpt-4o-mini"),
+    "an alias of a listed model": ([], "gpt-4o-mini"),
+    "its own price": (["judge.price={input: 1, output: 2}"], "fake"),
+    "an unknown model": ([], "fake"),
+}
+
+
+@pytest.mark.parametrize("transport", ["direct", "litellm"])
+@pytest.mark.parametrize("name", PRICES)
+def test_the_plan_of_a_look_knows_a_price_if_and_only_if_looks_have_a_cost(
+    call: Call, study: list[str], model: Model, name: str, transport: str
+) -> None:
+    words, model.name = PRICES[name]
+    words = [*study, *words, f"judge.transport={transport}"]
+    first = call("plan", "watch", *words).out
+    for _ in range(2):
+        cost = look(call, words)["looks"][-1]["cost_usd"]
+    planned = call("plan", "watch", *words, "--output", "seen").out
+    assert ("price unknown" in planned) == (cost is None)
+    assert ("price unknown" in first) == (cost is None or "alias" in name), "an alias is known from its answers"
+    if "alias" in name:
+        assert float(re.findall(r"\$([\d.]+)", planned)[0]) == pytest.approx(cost, rel=0.3, abs=1e-4)
 
 
 def test_an_error_of_the_provider_cannot_move_the_cursor(call: Call, study: list[str], provider: Provider) -> None:
@@ -264,12 +389,23 @@ def test_two_looks_at_once_are_refused(call: Call, study: list[str], provider: P
     ("words", "complaint"),
     [
         ([], "evalkit watch: needs a judge or a study"),
-        (["nowhere"], "nowhere: no such"),
+        (
+            ["nowhere"],
+            "nowhere: no such run, judge or study; name the folder of a run or of an exported judge, a study",
+        ),
+        (["runs/god"], "runs/god: no such run, judge or study; did you mean 'runs/good'?"),
+        (["judges/goood"], "did you mean 'judges/good'?"),
+        (["demmo"], "did you mean 'demo'?"),
+        (["simulated/good"], "did you mean 'judge=simulated/good'?"),
         (["judge=simulated/good,simulated/coin", "-m"], "no such option -m"),
+        (["judge=a,b"], "judge=a,b: has several values; choose one of them, or write 'judge=\"a,b\"' if it is one"),
         (["."], "not a run folder"),
     ],
 )
 def test_mistakes_are_one_line(call: Call, words: list[str], complaint: str) -> None:
+    for path in (Path("runs/good/manifest.json"), Path("judges/good/judge.yaml")):
+        path.parent.mkdir(parents=True)
+        path.touch()
     assert complaint in call("watch", *words, status=1).line()
 
 
