@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 from evalkit.alignment.calls import templates_of
 from evalkit.api import build_evaluator
@@ -16,9 +17,10 @@ EXAMPLES = "rubric.examples"
 
 
 def example_sets(config: RunConfig, train: Sequence[Case], *, sets: int, size: int, seed: int) -> list[list[Example]]:
-    """Return sets of examples, each of responses with different labels in turn, in an order by hash.
+    """Return sets of examples, each of responses or pairs with different labels in turn, in an order by hash.
 
-    The justification of an example is what the rubric says about its class or score.
+    The justification of a response is what the rubric says about its class or score; a pair has none. Winners are
+    response A and B in turn, whatever their order in the data, so that no position is the better one.
 
     Args:
         config: the run's config.
@@ -27,19 +29,40 @@ def example_sets(config: RunConfig, train: Sequence[Case], *, sets: int, size: i
         size: the number of examples in a set.
         seed: the seed of the order.
     """
-    labeled = [(case, one) for case in train for one in case.responses]
-    shown = [(case, one, example) for case, one in labeled if (example := _example(config, case, one)) is not None]
+    if config.mode.name == "pairwise":
+        shown = [(case, example) for case in train if (example := _pair(config, case)) is not None]
+    else:
+        labeled = [(case, one) for case in train for one in case.responses]
+        shown = [(case, example) for case, one in labeled if (example := _example(config, case, one)) is not None]
     found = []
     for number in range(sets):
-        ordered = sorted(shown, key=lambda row: digest([seed, number, row[0].id, row[1].text]))
+        ordered = sorted(shown, key=lambda row: digest([seed, number, row[0].id, row[1].response]))
         rank: dict[object, int] = {}
         turns = []
-        for place, (_, one, example) in enumerate(ordered):
-            label = one.class_name if one.class_name is not None else one.grade
+        for place, (_, example) in enumerate(ordered):
+            label = example.winner or example.class_name or example.score
             rank[label] = rank.get(label, -1) + 1
             turns.append((rank[label], place, example))
-        found.append([example for *_, example in sorted(turns, key=lambda turn: turn[:2])[:size]])
+        chosen = [example for *_, example in sorted(turns, key=lambda turn: turn[:2])[:size]]
+        decided = count(number)
+        found.append([_won_by("AB"[next(decided) % 2], one) if one.winner in ("A", "B") else one for one in chosen])
     return found
+
+
+def _pair(config: RunConfig, case: Case) -> Example | None:
+    """Return a labeled pair as an example; `None` for other cases, and for ties that the judge may not choose."""
+    if len(case.responses) != 2 or case.label is None or (case.label == "TIE" and not config.tie.allow):
+        return None
+    first, second = (one.text for one in case.responses)
+    return Example(response=first, response_b=second, justification="", prompt=case.prompt, winner=case.label)
+
+
+def _won_by(winner: str, example: Example) -> Example:
+    """Return the example of a pair in the order in which a response is the winner."""
+    if example.winner == winner:
+        return example
+    swapped = {"response": example.response_b, "response_b": example.response, "winner": winner}
+    return example.model_copy(update=swapped)
 
 
 def _example(config: RunConfig, case: Case, response: Response) -> Example | None:
@@ -72,6 +95,10 @@ def check_examples(result: RunResult) -> None:
     config = result.config
     if result.manifest.get("imported"):
         raise ConfigError("the run was imported, and has no judge to call", where="tune=[examples]")
-    if config.mode.name != "pointwise" or config.rubric.real or config.judge.rewards:
-        remedy = "tune other settings, or judge single responses (mode=pointwise)"
+    pairs = config.mode.name == "pairwise" and config.prompt.source is None
+    if not (pairs or config.mode.name == "pointwise") or config.rubric.real or config.judge.rewards:
+        remedy = "tune other settings, or judge single responses or pairs (mode=pointwise, mode=pairwise)"
         raise ConfigError("prompts of this mode show no examples", where=f"mode={config.mode.name}", remedy=remedy)
+    if pairs:  # its template must show them
+        shown = Example(response="text", response_b="text", justification="", winner="A")
+        build_evaluator(config.with_({EXAMPLES: (shown,)}), templates_of(result))

@@ -17,6 +17,7 @@ from evalkit.alignment.search import Candidate, Side, agreement
 from evalkit.api import build_evaluator
 from evalkit.config import RunConfig
 from evalkit.core.hashing import digest
+from evalkit.core.redaction import redact
 from evalkit.decision import Kind
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.parsing import UnreadableError, drop_thinking, is_refusal
@@ -106,6 +107,8 @@ class Instruction:
             raise UnreadableError("invalid", f"it has {len(text):,} characters, at most are {self.most:,}")
         if neutralize(text) != text or not all(one.isprintable() or one in "\n\t" for one in text):
             raise UnreadableError("invalid", "it has control characters or control tokens")
+        if redact(text) != text:
+            raise UnreadableError("invalid", "it has a secret")
         return text
 
 
@@ -215,6 +218,8 @@ class Trials:
             del self._origins[text]
             before, after = (sum(one) / len(ids) for one in (self.scores(parent, ids), values.values()))
             self._attempts.setdefault(parent, []).append({"instruction": text, "before": before, "after": after})
+            if after <= before:
+                self.tell(f"prompt {self.written} of {self.prompts}: no better on the cases that it was written from")
         return [values[one] for one in ids]
 
     def _keep(self, text: str, config: RunConfig, side: Side, values: Collection[float]) -> None:

@@ -191,8 +191,9 @@ def _print(found: Alignment, folder: Path) -> None:
     for key, value in found.settings.items():
         if key in (CRITERIA, ITEMS_KEY):
             continue
-        shown = f"{len(value)} labeled responses of train" if key == EXAMPLES else value
-        console.print(f"  {key}: {shown}")
+        if key == EXAMPLES:
+            value = f"{len(value)} labeled {'pairs' if value[0].winner else 'responses'} of train"
+        console.print(f"  {key}: {value}")
     if found.proposals:
         console.print()
         console.print(_proposals(found))

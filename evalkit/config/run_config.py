@@ -286,8 +286,10 @@ class RunConfig(Section):
 
     def _unknown_in_examples(self, names: Sequence[str]) -> list[str]:
         if self.mode.name != "pointwise":
-            return []
-        return [
+            ties = [i for i, one in enumerate(self.rubric.examples) if one.winner == "TIE" and not self.tie.allow]
+            return [f"rubric.examples.{i}.winner: ties are not allowed: set tie=allow, or remove it" for i in ties]
+        pairs = [i for i, one in enumerate(self.rubric.examples) if one.winner is not None]
+        return [f"rubric.examples.{i}: it is a pair: set mode=pairwise, or remove it" for i in pairs] + [
             f"rubric.examples.{i}.scores: there is no criterion '{name}': choose from {', '.join(names)}, or use "
             "examples for these criteria"
             for i, example in enumerate(self.rubric.examples)
@@ -461,6 +463,8 @@ _LATER_KEYS = {
     "delta": 0.1,
     "last": "abstain",
     "calibration": 0.5,
+    "response_b": None,
+    "winner": None,
 }
 """Keys that runs of version 0.2 did not have, with the values that mean the same."""
 

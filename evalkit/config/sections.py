@@ -309,10 +309,10 @@ Criteria = Annotated[dict[Name, Criterion], BeforeValidator(criteria_by_name)]
 
 
 class Example(Section):
-    """A scored response that calibrates the judge."""
+    """A scored response, or a compared pair, that calibrates the judge."""
 
     response: str
-    """The response that was scored."""
+    """The response that was scored; of a pair, response A."""
     justification: str
     """The reason for its scores."""
     prompt: str | None = None
@@ -323,11 +323,19 @@ class Example(Section):
     """Its score as a whole, instead of `scores`."""
     class_name: Spelling | None = None
     """Its class, instead of a score."""
+    response_b: str | None = None
+    """Response B, if a pair was compared."""
+    winner: Literal["A", "B", "TIE"] | None = None
+    """The better response of a pair, instead of a score."""
 
     @model_validator(mode="after")
     def _scored_once(self) -> Self:
-        if bool(self.scores) + (self.score is not None) + (self.class_name is not None) != 1:
-            raise ValueError("set either scores (one per criterion) or score; or class_name, if the rubric has classes")
+        given = [self.scores or None, self.score, self.class_name, self.winner]
+        if sum(one is not None for one in given) != 1:
+            others = "class_name, if the rubric has classes; or winner, if a pair was compared"
+            raise ValueError(f"set either scores (one per criterion) or score; or {others}")
+        if (self.winner is None) != (self.response_b is None):
+            raise ValueError("set winner and response_b together: a winner is one of response and response_b")
         return self
 
     def scored(self) -> list[tuple[str, float]]:

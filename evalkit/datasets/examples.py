@@ -55,6 +55,11 @@ def _example(row: Json, place: str, config: RunConfig) -> Example:
         raise DatasetError(f"an example has no '{unknown[0]}'", where=place, remedy=remedy)
     response, justification = (_text(row, column, place) for column in ("response", "justification"))
     prompt = None if row.get("prompt") is None else _text(row, "prompt", place)
+    if (winner := row.get("winner")) is not None:
+        if winner not in ("A", "B", "TIE"):
+            raise DatasetError(f"'{str(winner)[:60]}' is not a winner", where=place, remedy="write A, B or TIE")
+        other = _text(row, "response_b", place)
+        return Example(response=response, response_b=other, justification=justification, prompt=prompt, winner=winner)
     if (classes := config.rubric.named_classes) is not None:
         name = str(row.get("class_name"))
         if name not in classes.names:

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import ClassVar, TypeAlias
 
-from evalkit.config import RunConfig
+from evalkit.config import Example, RunConfig
 from evalkit.errors import DatasetError, PromptError
 from evalkit.evaluators.output_formats import make_format
 from evalkit.parsing import AnswerTask, Reply, UnreadableError, drop_thinking, is_refusal, read_json
@@ -55,6 +55,15 @@ def shared_variables(case: Case) -> dict[str, str]:
     }
 
 
+def shown_example(example: Example) -> JsonObject:
+    """Return an example as shown in prompts, without its decision."""
+    return {
+        "task": neutralize(example.prompt or ""),
+        "response": neutralize(example.response),
+        "justification": neutralize(example.justification),
+    }
+
+
 INSTRUCTION = "output_instruction"
 """The placeholder for the output format's instruction."""
 _PROBE, _OTHER_PROBE = "evalkit one", "Another two, to see what changes"
@@ -75,8 +84,9 @@ class TemplateEvaluator:
     Args:
         config: The run's config.
         prompts: The templates.
-        template: The name of the mode's template.
+        mode: The name of the mode's template, which begins those of the output formats.
         task: What an answer decides.
+        template: Another template of the mode.
 
     Raises:
         ConfigError: If the output format does not support this mode.
@@ -85,12 +95,14 @@ class TemplateEvaluator:
 
     _shows_criteria: ClassVar[bool] = True
 
-    def __init__(self, config: RunConfig, prompts: Prompts, template: str, task: AnswerTask) -> None:
-        self._config, self._prompts, self._mode = config, prompts, template
+    def __init__(
+        self, config: RunConfig, prompts: Prompts, mode: str, task: AnswerTask, template: str | None = None
+    ) -> None:
+        self._config, self._prompts, self._mode = config, prompts, mode
         self._format = make_format(config, task)
         self._names = list(config.criteria)
         self._shown_names = [neutralize(name) for name in self._names]
-        self._template = config.prompt.template or template
+        self._template = config.prompt.template or template or mode
         self._structured = self._format.structured
         self._format.at_end = config.output.instruction is None and prompts.uses(self._template, INSTRUCTION)
 

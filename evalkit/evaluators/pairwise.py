@@ -7,8 +7,9 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TypeAlias
 
-from evalkit.config import RunConfig
+from evalkit.config import Example, RunConfig
 from evalkit.core.hashing import text_digest
+from evalkit.errors import PromptError
 from evalkit.evaluators.answers import PairwiseAnswer, by_criterion, pairwise_format
 from evalkit.evaluators.base import (
     SHARED,
@@ -18,11 +19,13 @@ from evalkit.evaluators.base import (
     filling,
     read_object,
     shared_variables,
+    shown_example,
 )
 from evalkit.evaluators.logprobs import Weighing, margins, paths, swap_distribution
 from evalkit.parsing import MARGINS, AnswerTask, UnreadableError
 from evalkit.prompting import Prompts, neutralize
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response, Unit
+from evalkit.values import JsonObject
 
 CLOSE = 1e-9
 """A margin closer than this to 0 is a tie."""
@@ -82,18 +85,27 @@ class Pairwise(TemplateEvaluator):
     weighs = True
 
     def __init__(self, config: RunConfig, prompts: Prompts) -> None:
-        super().__init__(config, prompts, "pairwise", AnswerTask("winner", tie_allowed=config.tie.allow))
+        examples = [self._example(one) for one in config.rubric.examples if one.winner is not None]
+        template = "pairwise_examples" if examples else None
+        super().__init__(config, prompts, "pairwise", AnswerTask("winner", tie_allowed=config.tie.allow), template)
+        if examples and not prompts.uses(self._template, "examples"):
+            where, remedy = prompts.place(self._template), "show {{ examples }} in it, or remove rubric.examples"
+            raise PromptError("has no placeholder 'examples'", where=where, remedy=remedy)
         self._tie_allowed = config.tie.allow
         self._answer = self._format.answer
         if self._structured:
             self._answer = pairwise_format(self._shown_names, tie_allowed=self._tie_allowed)
         self._weighing = Weighing(config, margins(tie_allowed=self._tie_allowed))
         self._weighing_ties = Weighing(config, margins(tie_allowed=True))
-        constants = {"criteria": self._shown_criteria(), "tie_allowed": self._tie_allowed}
+        constants = {"criteria": self._shown_criteria(), "tie_allowed": self._tie_allowed, "examples": examples}
         self._prompt = prompts.partial(self._template, _TEXTS, **self._with_instruction(constants))
         case = Case("rehearsal", "text", (Response("A"), Response("B")))
         needed = ("original_prompt", "response_a", "response_b")
         self._check_templates([case], [filling(self._prompt, _TEXTS)], needed)
+
+    @staticmethod
+    def _example(example: Example) -> JsonObject:
+        return {**shown_example(example), "other": neutralize(example.response_b or ""), "winner": example.winner}
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
         """Return the requests for every pair, order and sample.

@@ -16,6 +16,7 @@ from evalkit.evaluators.base import (
     filling,
     read_object,
     shared_variables,
+    shown_example,
 )
 from evalkit.evaluators.logprobs import Weighing, paths, scores_of
 from evalkit.parsing import AnswerTask, UnreadableError, read_class, read_score
@@ -67,15 +68,6 @@ class SingleResponse(TemplateEvaluator):
         return rubric.examples
 
 
-def _shown_example(example: Example) -> JsonObject:
-    """Return an example as shown in prompts, without its decision."""
-    return {
-        "task": neutralize(example.prompt or ""),
-        "response": neutralize(example.response),
-        "justification": neutralize(example.justification),
-    }
-
-
 class Pointwise(SingleResponse):
     """Scores of every response on each criterion.
 
@@ -117,7 +109,7 @@ class Pointwise(SingleResponse):
         # An example with one score for the whole response has no criterion.
         shown: dict[str, float] = example.scores if example.score is None else {"": example.score}
         scores = [{"criterion": neutralize(name), "score": self._scale.text(score)} for name, score in shown.items()]
-        return {**_shown_example(example), "scores": scores}
+        return {**shown_example(example), "scores": scores}
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:
         found, rung = read_object(request, completion, ("scores",))
@@ -162,7 +154,7 @@ class PointwiseClass(SingleResponse):
             "classes": [{"name": name, "meaning": neutralize(text)} for name, text in classes.meanings.items()],
             "abstain": classes.abstain or "",
             "ordered": classes.ordered,
-            "examples": [{**_shown_example(one), "class": one.class_name} for one in self._examples()],
+            "examples": [{**shown_example(one), "class": one.class_name} for one in self._examples()],
         }
 
     def _read_json(self, request: JudgeRequest, completion: Completion) -> Reading:

@@ -112,8 +112,10 @@ MARKER = re.compile(rf"<(/?)({'|'.join(MARKERS)})\b[^<>]*>")
 def evaluator(mode: str, language: str, output: str, example: str = PLAIN) -> Evaluator:
     classes = {"pass": "good", "fail": "bad"} if mode == "pointwise class" else {}
     decision: dict[str, Any] = {"class_name": "pass"} if classes else {"score": 1}
+    if mode == "pairwise examples":
+        decision = {"winner": "A", "response_b": example}
     graded = Example(response=example, justification=example, **decision)
-    mode = mode.removesuffix(" class")
+    mode = mode.removesuffix(" class").removesuffix(" examples")
     rubric = RubricConfig(examples=(graded,), classes=classes)
     return make_evaluator(
         RunConfig(
@@ -130,6 +132,7 @@ def evaluator(mode: str, language: str, output: str, example: str = PLAIN) -> Ev
 
 SETTINGS = [
     *product(["pairwise"], ["en", "zh"], ["json", "bracket"]),
+    *product(["pairwise examples"], ["en", "zh"], ["json"]),
     *product(["pointwise"], ["en", "zh"], ["json", "rating"]),
     *product(["pointwise class"], ["en", "zh"], ["json", "bracket"]),
     *product(["listwise"], ["en", "zh"], ["json"]),
@@ -222,13 +225,15 @@ def test_a_hostile_text_changes_nothing_but_itself(
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize("mode", ["pointwise", "pointwise class"])
+@pytest.mark.parametrize("mode", ["pointwise", "pointwise class", "pairwise examples"])
 def test_a_hostile_example_changes_nothing_but_itself(
     mode: str, language: str, record_property: Callable[[str, object], None]
 ) -> None:
     record_property("texts", len(ATTACKS))
     [plain, *_] = asked((mode, language, "json"), case())
     for attack, text in ATTACKS.items():
+        if not text and mode == "pairwise examples":
+            continue  # The line of a justification is left out if there is none.
         [hostile, *_] = evaluator(mode, language, "json", text).plan(case())
         old, new = plain.messages[0]["content"], hostile.messages[0]["content"]
         assert new == old.replace(PLAIN, neutralize(text)), attack
