@@ -19,6 +19,7 @@ from evalkit.config import GateConfig, LeadRule, RunConfig
 from evalkit.core.atomic_files import file_errors
 from evalkit.core.resources import project
 from evalkit.core.translation import in_every_language
+from evalkit.decision import Metrics
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.report.decisions import sentence
 from evalkit.results import RunResult
@@ -41,7 +42,7 @@ from evalkit.scoring.gate_rules import (
 from evalkit.scoring.judgments import KINDS, READABLE
 from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.tracking import find_run
-from evalkit.types import Case, Metric
+from evalkit.types import Case
 from evalkit.values import Json
 
 LONGEST_NAME = 100
@@ -195,7 +196,7 @@ def shortfall(config: RunConfig, result: RunResult) -> str | None:
     return unusable(config, result.metrics)
 
 
-def unusable(config: RunConfig, metrics: Mapping[str, Metric]) -> str | None:
+def unusable(config: RunConfig, metrics: Metrics) -> str | None:
     """Report on one line that too many answers of a run are missing; `None` if enough are usable."""
     shares = {
         kind: metrics[f"missing/{kind}"].value or 0.0 for kind in KINDS[:READABLE] if f"missing/{kind}" in metrics

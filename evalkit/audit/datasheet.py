@@ -22,6 +22,7 @@ from evalkit.config import RunConfig
 from evalkit.core.display import dollars, interval, percent, shorten
 from evalkit.core.spool import Spool
 from evalkit.core.translation import Message, Text, gettext, in_every_language
+from evalkit.decision import Metrics
 from evalkit.report.counts import as_markdown
 from evalkit.report.decisions import USES
 from evalkit.report.diagnostics import simulated
@@ -86,7 +87,7 @@ def datasheet(result: RunResult, outcomes: Sequence[Outcome], edits: Sequence[Ca
     }
 
 
-def _numbers(metrics: Mapping[str, Metric], name: str) -> JsonObject:
+def _numbers(metrics: Metrics, name: str) -> JsonObject:
     found = metrics.get(name)
     return {} if found is None else metric_values(found)
 
@@ -96,7 +97,7 @@ def _sentence(text: Message) -> dict[str, str]:
     return {"text": english, "text_zh": chinese}
 
 
-def _noise(metrics: Mapping[str, Metric]) -> Text:
+def _noise(metrics: Metrics) -> Text:
     noise = metrics.get(f"audit/{REPEAT}/flip_rate")
     if noise is None or noise.value is None:
         return gettext("The judge's own noise is unknown: no case has two answers.")
@@ -156,7 +157,7 @@ def _probe(
     }
 
 
-def _excludes(one: Outcome, metrics: Mapping[str, Metric]) -> bool:
+def _excludes(one: Outcome, metrics: Metrics) -> bool:
     """Return whether the interval excludes an effect of a quarter of the largest one."""
     passed, shift = metrics.get("passed"), metrics.get("shift")
     if one.contrast.probe.expects in ("loses", "fails"):
@@ -167,7 +168,7 @@ def _excludes(one: Outcome, metrics: Mapping[str, Metric]) -> bool:
     return bool(one.detectable is not None and max(-low * one.contrast.probe.directed, high) <= LARGE * one.span)
 
 
-def _sentences(one: Outcome, metrics: Mapping[str, Metric], every: Mapping[str, Metric]) -> Iterator[Text]:
+def _sentences(one: Outcome, metrics: Metrics, every: Metrics) -> Iterator[Text]:
     """Yield what a probe found, in words."""
     probe, noise = one.contrast.probe, every.get(f"audit/{REPEAT}/flip_rate")
     if one.silenced and (missing := metrics.get("missing")) is not None:
@@ -208,7 +209,7 @@ def _edited(one: Outcome, reviewed: int, rejected: int) -> Iterator[Text]:
         yield gettext("No annotator has reviewed whether the paraphrases mean the same.")
 
 
-def _shift(one: Outcome, metrics: Mapping[str, Metric], noise: Metric | None) -> Iterator[Text]:
+def _shift(one: Outcome, metrics: Metrics, noise: Metric | None) -> Iterator[Text]:
     shift, flip, probe = metrics.get("shift"), metrics.get("flip_rate"), one.contrast.probe
     if shift is not None and shift.value is not None:
         found, toward = one.found, (shift.value or 0) > 0

@@ -20,14 +20,13 @@ from evalkit.benchmarks.judgment_files import LocatedRow, located_rows, number, 
 from evalkit.benchmarks.layouts import Cells, Field, cells_of, records_of
 from evalkit.benchmarks.records import UNORDERED, NumberedNames, Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View, mean
-from evalkit.datasets.formats import Row
-from evalkit.datasets.named import Placed
+from evalkit.datasets.formats import Placed, Row
 from evalkit.errors import DatasetError
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.stats.logistic import expit
 from evalkit.scoring.verdicts.pairs import over_orders
-from evalkit.types import Case, Metric
+from evalkit.types import Case
 from evalkit.values import frozen
 
 GAMED: Final = "df_gamed.csv"
@@ -143,7 +142,7 @@ def _table(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return `alpaca_eval/win_rate` and `alpaca_eval/length_controlled_win_rate`, by model if there are several.
 
     The win rate is the mean preference for the model's output over the baseline's, a tie being a half; with
@@ -157,7 +156,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
     for case in np.flatnonzero(turns).tolist():
         first, second = (len(response.text) for response in view.cases[case].responses[:2])
         longer[case] = turns[case] * (second - first)
-    found: list[Statistic | Metric] = []
+    found: Measures = []
     for end, rows in models.items():
         used, lost = rows & there, rows & ~there
         controlled = length_controlled(

@@ -17,13 +17,12 @@ from evalkit.benchmarks.judgment_files import LocatedRow, Peek, located_rows, pa
 from evalkit.benchmarks.layouts import Cells, records_of
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View, mean
-from evalkit.datasets.formats import Row
-from evalkit.datasets.named import ForeignError, Placed, first_row
+from evalkit.datasets.formats import Placed, Row
+from evalkit.datasets.named import ForeignError, first_row
 from evalkit.errors import DatasetError
 from evalkit.parsing import AnswerTask, Reply, UnreadableError, read_marks
 from evalkit.scoring.stats.arrays import FUZZ
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.types import Metric
+from evalkit.scoring.stats.bootstrap import Measures, Tally
 from evalkit.values import Json
 
 _QUESTION: Final = (shape("uid", "category", "prompt"), shape("question_id", "category", "cluster", "turns"))
@@ -115,7 +114,7 @@ def _content(message: Any) -> Any:
     return content["answer"] if isinstance(content, dict) else content
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return `arena_hard/score`, by model if there are several, and by category if there are several.
 
     The mean over both orders of the model's verdicts against the baseline: a win 1, a tie 1/2, a loss 0, "much

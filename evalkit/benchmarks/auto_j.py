@@ -8,8 +8,7 @@ from typing import Final
 from evalkit.benchmarks.benchmark import FACTS, benchmark, one_of, row_by_row
 from evalkit.benchmarks.layouts import Field
 from evalkit.benchmarks.scoring_rules import View, labeled_rates, orders_agree
-from evalkit.scoring.stats.bootstrap import Statistic
-from evalkit.types import Metric
+from evalkit.scoring.stats.bootstrap import Measures
 
 _GROUP_OF: Final = {name: group for group, names in FACTS["auto_j"]["tables"]["groups"].items() for name in names}
 
@@ -24,7 +23,7 @@ _CASE: Final[Mapping[str, Field]] = {
 }
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return `auto_j/agreement` and `auto_j/consistency` for all pairs and each group of scenarios.
 
     For pairs in both orders, agreement is the share whose verdict equals the human label in both, and consistency the

@@ -17,12 +17,12 @@ from evalkit.benchmarks.scoring_rules import NEEDS_CHECKLIST, View, nothing
 from evalkit.config import RunConfig
 from evalkit.core.checklists import ChecklistError, read_items
 from evalkit.core.translation import Text
-from evalkit.datasets.formats import Row
-from evalkit.datasets.named import ForeignError, Placed, files_in, first_row, rows_of
+from evalkit.datasets.formats import Placed, Row
+from evalkit.datasets.named import ForeignError, files_in, first_row, rows_of
 from evalkit.errors import DatasetError
 from evalkit.scoring.catalog import MetricSpec, metric_row
 from evalkit.scoring.columns import VerdictColumns
-from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns
 from evalkit.types import Case, ChecklistItem, Metric
 from evalkit.values import Json, frozen
@@ -138,9 +138,7 @@ class Benchmark:
         """
         return self.read(self, Source(path, baseline, left_out))
 
-    def statistics(
-        self, config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns
-    ) -> list[Statistic | Metric]:
+    def statistics(self, config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Measures:
         """Return its metrics of a run, by the authors' rule."""
         return [*self.rule(View(config, cases, verdicts))]
 

@@ -27,11 +27,11 @@ from evalkit.benchmarks.benchmark import (
 from evalkit.benchmarks.judgment_files import Peek, load_object, require
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.benchmarks.scoring_rules import nothing
-from evalkit.datasets.formats import Row
-from evalkit.datasets.named import Placed, files_in
+from evalkit.datasets.formats import Placed, Row
+from evalkit.datasets.named import files_in
 from evalkit.errors import DatasetError
 from evalkit.scoring.metrics.checklists import checklist_statistics
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
 from evalkit.scoring.verdicts.checklists import MET, NOT_MET, ItemColumns
 from evalkit.types import ItemAnswer, Metric
 from evalkit.values import Json, JsonObject
@@ -128,7 +128,7 @@ def _item_rule(items: ItemColumns) -> Sequence[Statistic | Metric]:
     task is solved if every requirement is met.
     """
     tally = Tally(items.case, items.cases)
-    found: list[Statistic | Metric] = []
+    found: Measures = []
     for name, codes in ((MET_RATE, items.answer), (f"{MET_RATE}_independent", items.judged)):
         read = np.asarray((codes == MET) | (codes == NOT_MET))
         found.append(tally.rate(name, codes == MET, read, ~read, why="no requirement was judged"))

@@ -8,13 +8,13 @@ from typing import Final
 
 from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, choice
 from evalkit.benchmarks.scoring_rules import UNREAD, View, labeled_rates, orders_agree
-from evalkit.datasets.named import ForeignError, Placed, first_row, rows_of
+from evalkit.datasets.formats import Placed
+from evalkit.datasets.named import ForeignError, first_row, rows_of
 from evalkit.errors import DatasetError
 from evalkit.scoring.columns import NONE, sign
 from evalkit.scoring.metrics.agreement import CLASSES
-from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.bootstrap import Measures
 from evalkit.scoring.stats.confusion import Confusion, kappa
-from evalkit.types import Metric
 
 _LABELS: Final = {"CHATGPT": "A", "VICUNA13B": "B", "TIE": "TIE"}
 
@@ -53,7 +53,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         yield place, {**case, "label": label, "subset": row.get("category")}
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return `faireval/accuracy`, `faireval/kappa` and `faireval/conflict_rate`.
 
     The verdict is the sign of the mean over all samples and both orders, a mean of 0 a tie (their multiple evidence and

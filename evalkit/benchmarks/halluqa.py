@@ -18,12 +18,11 @@ from evalkit.benchmarks.layouts import Cells, records_of
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View, by_model, nothing, with_all
 from evalkit.core.scale import Scale
-from evalkit.datasets.formats import Row
-from evalkit.datasets.named import Placed, first_row
+from evalkit.datasets.formats import Placed, Row
+from evalkit.datasets.named import first_row
 from evalkit.errors import DatasetError
 from evalkit.scoring.stats.arrays import FUZZ
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.types import Metric
+from evalkit.scoring.stats.bootstrap import Measures, Tally
 
 _QUESTION: Final = shape("Question", "Category", "Best Answer1")
 
@@ -79,7 +78,7 @@ def best_answers(row: Row) -> list[str]:
     return [str(row[name]) for name in names if row[name] not in (None, "")]
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return `halluqa/non_hallucination_rate` and its `_strict` reading, by model and by kind of question.
 
     The share of answers that score above the middle of the scale (rubric=binary: 1 is no hallucination). Cheng et al.
@@ -94,7 +93,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
     there = np.isfinite(scored.raw)
     tally = Tally(scored.case, len(view.cases))
     kinds = {name.replace("-", "_"): cases for name, cases in view.subsets("subset", "Category").items()}
-    found: list[Statistic | Metric] = []
+    found: Measures = []
     for end, own in by_model(view.systems).items():
         for kind, cases in with_all(len(view.cases), kinds).items():
             rows = own & cases[scored.case]

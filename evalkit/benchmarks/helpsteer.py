@@ -12,13 +12,11 @@ from evalkit.benchmarks.benchmark import FACTS, Benchmark, Source, benchmark, ch
 from evalkit.benchmarks.judgment_files import LocatedRow
 from evalkit.benchmarks.layouts import Field, value_of
 from evalkit.benchmarks.scoring_rules import View, by_dimension
-from evalkit.datasets.formats import Row
-from evalkit.datasets.named import Placed
+from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.text import conversation_text
 from evalkit.scoring.columns import NONE, TIE, ScoreColumns
 from evalkit.scoring.metrics.correlation import concordance, moments, pearson_r
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.types import Metric
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
 
 ATTRIBUTES: Final = FACTS["helpsteer"]["values"]["dimension"]
 
@@ -70,7 +68,7 @@ def _rated(rows: Sequence[LocatedRow]) -> Row:
     }
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return, by attribute, `helpsteer/ATTRIBUTE/weighted_kappa` and `…/pearson`, and `helpsteer/preference_accuracy`.
 
     Cohen's kappa with quadratic weights is the authors' measure of human agreement (Wang et al. 2024, arXiv 2406.08673,

@@ -19,8 +19,7 @@ from evalkit.benchmarks.llmbar import PATTERN
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View, by_name, labeled_rates
 from evalkit.scoring.columns import NONE, TIE
-from evalkit.scoring.stats.bootstrap import Statistic
-from evalkit.types import Metric
+from evalkit.scoring.stats.bootstrap import Measures
 from evalkit.values import Json
 
 _LABELS: Final = {"A>B": "A", "B>A": "B", "A=B": "TIE"}
@@ -46,7 +45,7 @@ _CASE: Final[Mapping[str, Field]] = {
 }
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return `judgebench/net_vote_accuracy` for all pairs and each category.
 
     A right verdict counts +1 and its opposite -1, over both orders; a pair is right if the sum is positive, so that a

@@ -19,8 +19,7 @@ from evalkit.benchmarks.records import Options, ParsedFile, Record
 from evalkit.benchmarks.scoring_rules import ONE_ORDER, View, blend, labeled_rates, nothing, without
 from evalkit.errors import ConfigError
 from evalkit.scoring.columns import NONE, TIE, A, B
-from evalkit.scoring.stats.bootstrap import Statistic
-from evalkit.types import Metric
+from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.values import Json, JsonObject
 
 NAME: Final = "llmbar"
@@ -49,7 +48,7 @@ def _folder(row: LocatedRow) -> str:
     return row.file.resolve().parent.name.lower()
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return `llmbar/mean_accuracy` and `llmbar/agreement_rate` for all sets, the adversarial ones and each.
 
     Accuracy is the mean over both orders; agreement is the share of pairs in which both orders choose the same output.
@@ -69,7 +68,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
             labeled_rates(view, name, one == view.pairs.label, one != NONE, {"": cases})[1] for one in passes.T
         ]
         agreed[name] = view.tally.rate(name, same, rows & read, rows & ~read, why="no pair was read in both orders")
-    found: list[Statistic | Metric] = []
+    found: Measures = []
     for group, names in _groups(tuple(subsets)).items():
         published = {"": SETS, "/adversarial": SETS[1:]}.get(group, ())
         note = without(published, names) if names != [""] else "the cases have no set: read as one set"

@@ -31,13 +31,12 @@ from evalkit.benchmarks.records import UNORDERED, Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View, by_name, mean, slug, with_all
 from evalkit.core.annotations import choice_for
 from evalkit.core.scale import Scale
-from evalkit.datasets.formats import Row
-from evalkit.datasets.named import Placed
+from evalkit.datasets.formats import Placed, Row
 from evalkit.errors import DatasetError
 from evalkit.scoring.columns import CODES, NONE, TIE, A
 from evalkit.scoring.stats.arrays import Bools, Codes
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
-from evalkit.types import Annotation, Metric
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
+from evalkit.types import Annotation
 from evalkit.values import Json, JsonObject
 
 NAME: Final = "mt_bench"
@@ -132,7 +131,7 @@ def _turns_of(messages: Any, role: str, turns: int, place: str) -> str:
     return turns_text(texts[:turns])
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return `mt_bench/agreement` and `mt_bench/agreement_without_ties`, overall and by turn, and human agreement.
 
     The share of human votes, each with equal weight, that equal the judge's verdict: with ties (their setup S1), and
@@ -143,7 +142,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
     `mt_bench/score/MODEL`, also by turn, is a model's mean score; `mt_bench/win_rate/MODEL` its share of wins over all
     pairs with this model, a tie counting half (`show_result.py`, there `win_rate_adjusted`).
     """
-    verdict, found = _verdicts(view), list[Statistic | Metric]()
+    verdict, found = _verdicts(view), Measures()
     turns = with_all(len(view.cases), by_name([f"turn{turn}" if turn else "" for turn in view.of_cases("turn")]))
     for suffix, rows in turns.items():
         for name, ties in (("agreement", True), ("agreement_without_ties", False)):

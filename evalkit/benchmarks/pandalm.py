@@ -15,9 +15,9 @@ from evalkit.datasets.formats import Row
 from evalkit.scoring.columns import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.arrays import Codes, Floats
-from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.stats.confusion import Confusion, f1_scores, matrices, recalls
-from evalkit.types import Case, Metric
+from evalkit.types import Case
 
 _ANNOTATORS = ("annotator1", "annotator2", "annotator3", "label_0", "label_1", "label_2")
 
@@ -37,7 +37,7 @@ def _read_case(row: Row, at: RowLocation) -> Row:
     }
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return `pandalm/accuracy`, and macro-averaged `pandalm/precision`, `recall` and `f1` over A, TIE and B.
 
     The label is the majority of three annotators; for three different choices, it is the first annotator's, as in their

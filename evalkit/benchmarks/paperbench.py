@@ -24,8 +24,8 @@ from evalkit.benchmarks.judgment_files import Peek, load_object, require
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.core.checklists import MAX_DEPTH, leaves
 from evalkit.datasets.compression import bare_name
-from evalkit.datasets.formats import Row
-from evalkit.datasets.named import Placed, files_in
+from evalkit.datasets.formats import Placed, Row
+from evalkit.datasets.named import files_in
 from evalkit.errors import DatasetError
 from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.stats.bootstrap import Statistic

@@ -17,11 +17,9 @@ from evalkit.benchmarks.judgment_files import LocatedRow, Peek, located_rows, nu
 from evalkit.benchmarks.layouts import Cells, records_of
 from evalkit.benchmarks.records import NumberedNames, Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import NEEDS_SCORES, View, nothing, pooled
-from evalkit.datasets.formats import Row
-from evalkit.datasets.named import Placed
+from evalkit.datasets.formats import Placed, Row
 from evalkit.errors import DatasetError
-from evalkit.scoring.stats.bootstrap import Statistic
-from evalkit.types import Metric
+from evalkit.scoring.stats.bootstrap import Measures
 
 _VICUNA: Final = shape("instruction", "gpt4_score")
 
@@ -41,7 +39,7 @@ def rubric_as_context(rubric: str) -> str:
 
 def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
     """Yield a case for each instruction with its rubric, and all responses to it."""
-    cases: dict[tuple[Any, ...], tuple[str, Row]] = {}
+    cases: dict[tuple[Any, ...], Placed] = {}
     for row in published_rows(benchmark, source):
         asked, response = _vicuna(row) if row.keys() >= _VICUNA else _feedback(row)
         case = row.place, {"id": str(len(cases) + 1), **asked, "responses": []}
@@ -77,7 +75,7 @@ def _sections_of(instruction: str) -> dict[str, str]:
     return {name: text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return `prometheus/pearson`, `prometheus/kendall` and `prometheus/spearman` of scores and reference scores.
 
     Over all responses together (Kim et al. 2024, arXiv 2310.08491, section 5.3); a judge's samples are averaged.

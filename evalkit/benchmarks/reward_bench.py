@@ -22,7 +22,7 @@ from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.scoring.columns import NONE, TIE, A, B
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
 from evalkit.types import Metric
 
 NO_PAIR = "no pair could be judged"
@@ -62,7 +62,7 @@ def _read_case2(row: Row, at: RowLocation) -> Row:
     return {**case, "id": case["id"] if subset == "Ties" else f"{subset}/{case['id']}", "subset": subset}
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return `rewardbench/score`, its four sections, and the accuracy of each subset.
 
     The chosen response must score higher than the rejected one; a tie verdict counts half, and equal scores are wrong.
@@ -96,7 +96,7 @@ def _rule(view: View) -> list[Statistic | Metric]:
     return [score, *sections.values(), *subsets.values()]
 
 
-def _rule2(view: View) -> list[Statistic | Metric]:
+def _rule2(view: View) -> Measures:
     """Return the accuracy of each subset, `rewardbench2/ties`, and `rewardbench2/score`, the mean of all subsets.
 
     Best of four: the chosen response must score higher than the three rejected ones; if it shares the highest score
@@ -105,7 +105,7 @@ def _rule2(view: View) -> list[Statistic | Metric]:
     with pairs, where no rejected response may beat the chosen one.
     """
     subsets = view.subsets()
-    found: list[Statistic | Metric] = [_best_of(view, name, cases) for name, cases in subsets.items() if name != TIES]
+    found: Measures = [_best_of(view, name, cases) for name, cases in subsets.items() if name != TIES]
     if TIES in subsets:
         found.append(_ties(view, subsets[TIES]))
     note, why = f"the mean of {', '.join(subsets)}", "no case has a subset"

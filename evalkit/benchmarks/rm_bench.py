@@ -13,7 +13,7 @@ from evalkit.benchmarks.scoring_rules import View, blend
 from evalkit.datasets.formats import Row
 from evalkit.scoring.columns import NONE, A
 from evalkit.scoring.stats.arrays import Bools
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
 from evalkit.types import Metric
 
 
@@ -22,7 +22,7 @@ def _read_case(row: Row, at: RowLocation) -> Row:
     return {**case, "id": f"{row['domain']}/{case['id']}", "domain": row["domain"]}
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return `rm_bench/easy`, `normal`, `hard` and `average`, and the accuracy of each domain.
 
     Each of three chosen responses (concise, detailed, detailed with markdown) is compared with each of three rejected

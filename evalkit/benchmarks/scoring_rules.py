@@ -15,7 +15,7 @@ from evalkit.config import RunConfig
 from evalkit.scoring.columns import NONE, PairColumns, ScoreColumns, VerdictColumns, sign
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, group_mean
-from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, mean_of, share
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tally, mean_of, share
 from evalkit.scoring.verdicts.pairs import combine_samples, over_orders, pair_margins
 from evalkit.types import Case, Metric
 from evalkit.values import frozen
@@ -261,7 +261,7 @@ def labeled_rates(
 
 def orders_agree(
     view: View, name: str, subsets: Mapping[str, Bools] = MappingProxyType({}), *, agree: bool = True
-) -> list[Statistic | Metric]:
+) -> Measures:
     """Return the share of pairs whose two orders have the same verdict, or different ones unless they `agree`."""
     if not view.both:
         return [nothing(name, ONE_ORDER)]
@@ -272,9 +272,9 @@ def orders_agree(
 Build = Callable[[View, str, ScoreColumns], Sequence[Statistic | Metric]]
 
 
-def by_dimension(view: View, benchmark: str, names: Sequence[str], build: Build) -> list[Statistic | Metric]:
+def by_dimension(view: View, benchmark: str, names: Sequence[str], build: Build) -> Measures:
     """Return the metrics of `build` for scores and grades on each dimension, or why there are none."""
-    found: list[Statistic | Metric] = []
+    found: Measures = []
     for name in names:
         where, grades = f"{benchmark}/{name}", grades_of(view, name)
         scored, own = view.outcome.scores, view.criterion_scores(name)

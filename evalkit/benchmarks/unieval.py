@@ -18,14 +18,12 @@ from evalkit.benchmarks.judgment_files import LocatedRow, grouped, located_rows,
 from evalkit.benchmarks.layouts import Cells, records_of
 from evalkit.benchmarks.records import NumberedNames, Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View, by_dimension, by_name, pooled
-from evalkit.datasets.formats import Row
-from evalkit.datasets.named import Placed
+from evalkit.datasets.formats import Placed, Row
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.metrics.correlation import within_statistics
 from evalkit.scoring.stats.arrays import Floats, divide
-from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, undefined
-from evalkit.types import Metric
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tally, undefined
 from evalkit.values import Json
 
 _ANNOTATED: Final = shape("id", "model_id", "decoded", "references", "expert_annotations")
@@ -94,7 +92,7 @@ def _dimensions_of(name: str) -> Sequence[str]:
     return dimensions
 
 
-def _chat_rule(view: View) -> list[Statistic | Metric]:
+def _chat_rule(view: View) -> Measures:
     """Return `topical_chat/DIMENSION/pearson`, `spearman` and `kendall` for five dimensions and `overall`.
 
     Turn-level: over all responses together (Zhong et al. 2022, arXiv 2210.07197, section 4.3, and their
@@ -104,7 +102,7 @@ def _chat_rule(view: View) -> list[Statistic | Metric]:
     return by_dimension(view, "topical_chat", _dimensions_of("topical_chat"), pooled)
 
 
-def _summary_rule(view: View) -> list[Statistic | Metric]:
+def _summary_rule(view: View) -> Measures:
     """Return, for four dimensions and `overall`, correlations at sample, summary and system level.
 
     `summeval/DIMENSION/sample/pearson` (also `spearman`, `kendall`) is over all summaries together. `…/summary/…` is

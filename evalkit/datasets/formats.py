@@ -13,7 +13,7 @@ from inspect import isclass
 from itertools import chain, repeat
 from math import nan
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from zipfile import ZipFile
 
 from pydantic_core import from_json
@@ -31,6 +31,11 @@ from evalkit.datasets.compression import (
 from evalkit.errors import ConfigError, DatasetError, EvalkitError, PluginError, did_you_mean
 from evalkit.plugins import DATASETS, construct, entry_points_in, find, is_offered
 from evalkit.values import JsonObject
+
+Row: TypeAlias = JsonObject
+"""A row: the value of each column by its name."""
+Placed: TypeAlias = tuple[str, Row]
+"""A row with its location."""
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LONGEST_TOKEN = 16
@@ -162,7 +167,7 @@ _FILE_MARK = b"ARROW1"
 _LARGEST_SHEET = 2**30
 
 
-def read_parquet(path: Path) -> Iterator[tuple[str, Row]]:
+def read_parquet(path: Path) -> Iterator[Placed]:
     """Yield the rows of a Parquet file, row group by row group."""
     parquet = optional("pyarrow.parquet", str(path), "parquet")
     with _errors_in_one_line(path, "a parquet"), parquet.ParquetFile(path, buffer_size=_BUFFER) as file:
@@ -184,7 +189,7 @@ def _released(batches: Iterable[Any]) -> Iterator[Any]:
         pool.release_unused()
 
 
-def read_arrow(path: Path) -> Iterator[tuple[str, Row]]:
+def read_arrow(path: Path) -> Iterator[Placed]:
     """Yield the rows of an Arrow file (Feather 2 is one) or stream."""
     ipc = optional("pyarrow.ipc", str(path), "arrow")
     with _errors_in_one_line(path, "an arrow"), path.open("rb") as begin:
@@ -198,7 +203,7 @@ def read_arrow(path: Path) -> Iterator[tuple[str, Row]]:
                 yield from placed(_released(stream), str(path))
 
 
-def placed(batches: Any, name: str) -> Iterator[tuple[str, Row]]:
+def placed(batches: Any, name: str) -> Iterator[Placed]:
     """Yield each row of Arrow record batches with its location, such as `name:row 3`.
 
     Raises:
@@ -217,7 +222,7 @@ def _arrow_rows(batches: Any, name: str) -> Iterator[Row]:
             yield from map(dict, map(zip, repeat(names), values))
 
 
-def numbered(name: str, rows: Iterable[Row]) -> Iterator[tuple[str, Row]]:
+def numbered(name: str, rows: Iterable[Row]) -> Iterator[Placed]:
     """Yield each row with its location, such as `name:row 3`."""
     return ((f"{name}:row {number}", row) for number, row in enumerate(rows, 1))
 
@@ -289,8 +294,7 @@ def _rows(name: str, reader: Callable[[Path], Rows], path: Path) -> Iterator[tup
         raise PluginError(what, where=WHERE, remedy="fix the file or the plug-in") from error
 
 
-Row = JsonObject
-Reader = Callable[[Path], Iterable[tuple[str, Row]]]
+Reader = Callable[[Path], Iterable[Placed]]
 
 _LONGEST_CELL = 2**31 - 1
 
@@ -349,7 +353,7 @@ def _record(value: Any, place: str, remedy: str = "write each row as {column: va
     return value
 
 
-def _read_jsonl(path: Path) -> Iterator[tuple[str, Row]]:
+def _read_jsonl(path: Path) -> Iterator[Placed]:
     name = str(path)
     with open_lines(path) as lines:
         for number, line in lines:
@@ -386,7 +390,7 @@ def _texts(path: Path) -> Iterator[str]:
             yield decoded(line, number, path)
 
 
-def _read_json(path: Path) -> Iterator[tuple[str, Row]]:
+def _read_json(path: Path) -> Iterator[Placed]:
     unset: list[str] = []
     for place, value in read_array(path, _json_decoder(unset)):
         try:
@@ -396,7 +400,7 @@ def _read_json(path: Path) -> Iterator[tuple[str, Row]]:
         unset.clear()
 
 
-def _read_delimited(path: Path, delimiter: str) -> Iterator[tuple[str, Row]]:
+def _read_delimited(path: Path, delimiter: str) -> Iterator[Placed]:
     csv.field_size_limit(_LONGEST_CELL)
     texts = _texts(path)
     first = next(texts, "")
@@ -425,7 +429,7 @@ def _row(header: Sequence[str], cells: list[str], place: str) -> Row:
     return dict(zip(header, cells, strict=True))
 
 
-def _read_excel(path: Path) -> Iterator[tuple[str, Row]]:
+def _read_excel(path: Path) -> Iterator[Placed]:
     """Yield the rows of the first sheet of an Excel workbook; its first row names the columns."""
     calamine = optional("python_calamine", str(path), "xlsx", install="'evalkit-judge[excel]'")
     try:

@@ -9,7 +9,7 @@ from typing import Any
 from evalkit.config import JoinConfig
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.field_mapping import needed
-from evalkit.datasets.formats import Row
+from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.datasets.sources import file_source, find_files
 from evalkit.datasets.text import Tally
@@ -138,7 +138,7 @@ def build_joins(configs: Mapping[str, JoinConfig], base: Path | None, tally: Tal
     return tuple(Join(name, config, base, tally) for name, config in configs.items())
 
 
-def join_rows(rows: Iterator[tuple[str, Row]], joins: Sequence[Join]) -> Iterator[tuple[str, Row]]:
+def join_rows(rows: Iterator[Placed], joins: Sequence[Join]) -> Iterator[Placed]:
     """Yield rows with their joined data."""
     for place, row in rows:
         row = dict(row)

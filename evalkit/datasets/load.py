@@ -20,7 +20,7 @@ from evalkit.core.spool import count_repeats as repeated_hashes
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.field_mapping import Columns
-from evalkit.datasets.formats import RECORDED, Row
+from evalkit.datasets.formats import RECORDED, Placed, Row
 from evalkit.datasets.joins import build_joins, join_rows
 from evalkit.datasets.labels import has_label, unlabeled_note
 from evalkit.datasets.named import recognize_benchmark
@@ -299,7 +299,7 @@ class CaseStream:
         fields = self._config.fields if self._turns is None else {"prompt": self._turns.columns.column("response")}
         return Division(rule, Columns(fields, frozenset(self._config.join)))
 
-    def _all(self) -> Iterator[tuple[str, Row]]:
+    def _all(self) -> Iterator[Placed]:
         rows = iter(self._rows())
         return join_rows(rows, self._joins) if self._joins else rows
 

@@ -9,15 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
-from typing import Final, TypeAlias
+from typing import Final
 
-from evalkit.datasets.formats import Row, is_readable, reader_for
+from evalkit.datasets.formats import Placed, Row, is_readable, reader_for
 from evalkit.errors import ConfigError, DatasetError, PluginError
 from evalkit.plugins import find_benchmark, iter_benchmarks, third_party_errors
 from evalkit.protocols import Benchmark
 from evalkit.values import frozen
-
-Placed: TypeAlias = tuple[str, Row]
 
 _QUESTIONS: Final = "question.jsonl"
 _PARTS: Final = ("answer", "model_answer", "review")

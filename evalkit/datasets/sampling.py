@@ -12,7 +12,7 @@ from itertools import islice
 
 from evalkit.config import DatasetConfig, SampleConfig, SplitConfig
 from evalkit.datasets.field_mapping import Columns, RowFault, condition, needed
-from evalkit.datasets.formats import Row
+from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.labels import normalize_label
 from evalkit.errors import DatasetError
 
@@ -97,7 +97,7 @@ class Division:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
-Rows = Iterator[tuple[str, Row]]
+Rows = Iterator[Placed]
 Numbered = Iterator[tuple[int, str, Row]]
 
 

@@ -20,7 +20,7 @@ from evalkit.core.display import relative
 from evalkit.core.resources import DISTRIBUTION, optional
 from evalkit.datasets.compression import reading
 from evalkit.datasets.field_mapping import MESSAGES
-from evalkit.datasets.formats import Reader, Row, is_readable, numbered, placed, reader_for, unique_columns
+from evalkit.datasets.formats import Placed, Reader, Row, is_readable, numbered, placed, reader_for, unique_columns
 from evalkit.datasets.named import named_rows, recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.plugins import find_benchmark
@@ -152,7 +152,7 @@ def _not_there(path: Path, key: str) -> DatasetError:
 _BATCH = 512
 
 
-def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[tuple[str, Row]]:
+def hub_rows(config: DatasetConfig, base: Path | None = None) -> Iterator[Placed]:
     """Yield the rows of a Hugging Face dataset with their locations, such as `name[split]:row 3`, without loading all.
 
     A folder from `save_to_disk` is read from disk. Anything else is a name that the library downloads or has cached.
@@ -199,7 +199,7 @@ NAME = "frame"
 _FRAME_BATCH = 4096
 
 
-def frame_rows(frame: Any) -> Iterator[tuple[str, Row]]:
+def frame_rows(frame: Any) -> Iterator[Placed]:
     """Yield each row of a frame with its location, such as `frame:row 3`.
 
     Missing values (NaN, NaT, NA, null) become `None`. Use a list instead of a generator, which can be read only once.
@@ -236,7 +236,7 @@ def _pandas(frame: Any) -> Iterator[Row]:
         yield from (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
 
 
-Rows = Iterable[tuple[str, Row]]
+Rows = Iterable[Placed]
 _SCHEME = re.compile(r"[a-zA-Z][\w+.-]+(?=:)")
 _SAVED = ("dataset_info.json", "dataset_dict.json")
 HUB = "hf"
@@ -330,7 +330,7 @@ def file_source(paths: Sequence[Path], format: str | None, name: str) -> Source:
     """
     readers = [(path, reader_for(format, path)) for path in paths]
 
-    def rows() -> Iterator[tuple[str, Row]]:
+    def rows() -> Iterator[Placed]:
         for path, reader in readers:
             yield from _read(path, reader)
 
@@ -348,7 +348,7 @@ def _named(benchmark: str, named: str, base: Path | None, baseline: str | None) 
     path = find_place(named, base)
     left_out: Counter[str] = Counter()
 
-    def rows() -> Iterator[tuple[str, Row]]:
+    def rows() -> Iterator[Placed]:
         left_out.clear()
         with reading(path):
             yield from named_rows(benchmark, path, baseline, left_out)
@@ -356,7 +356,7 @@ def _named(benchmark: str, named: str, base: Path | None, baseline: str | None) 
     return Source(named, rows, (path,), left_out)
 
 
-def _read(path: Path, reader: Reader) -> Iterator[tuple[str, Row]]:
+def _read(path: Path, reader: Reader) -> Iterator[Placed]:
     with reading(path):
         yield from reader(path)
 
@@ -370,7 +370,7 @@ def _standard_input(format: str | None) -> Source:  # noqa: A002 - as in the con
     return Source("stdin", lambda: _called(_read(path, reader), str(path), "stdin"))
 
 
-def _called(rows: Rows, path: str, name: str) -> Iterator[tuple[str, Row]]:
+def _called(rows: Rows, path: str, name: str) -> Iterator[Placed]:
     """Yield rows and raise errors with another name instead of the file's."""
     try:
         for place, row in rows:

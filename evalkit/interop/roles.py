@@ -17,12 +17,12 @@ from typing import Any, Final, Literal, TypeAlias
 from evalkit.benchmarks.judgment_files import number, text
 from evalkit.benchmarks.layouts import Unit, judgment_of, record_of
 from evalkit.benchmarks.records import NONE, NOTHING, ParsedFile, Record, RecordedJudgment
-from evalkit.datasets.formats import Row
+from evalkit.datasets.formats import Placed
 from evalkit.datasets.labels import normalize_label
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.values import Json, JsonObject, frozen
 
-Rows: TypeAlias = Sequence[tuple[str, Row]]
+Rows: TypeAlias = Sequence[Placed]
 Rater: TypeAlias = Literal["judge", "label"]
 
 POSITIVE: Final = (
@@ -363,7 +363,7 @@ def _value_column(columns: _Columns, roles: Sequence[Role], rater: str) -> str |
 def _widened(rows: Rows, roles: Sequence[Role], rater: str, value: str) -> tuple[Rows, list[str]]:
     """Return a wide table: a row for each case and repeat, with a column for each rater."""
     keys = [one.column for one in roles if one.role in ("id", "order", "response", "model")]
-    wide: dict[tuple[Any, ...], tuple[str, Row]] = {}
+    wide: dict[tuple[Any, ...], Placed] = {}
     raters: dict[str, None] = {}
     for place, row in rows:
         if _is_empty(name := row.get(rater)):

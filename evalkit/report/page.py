@@ -18,7 +18,7 @@ from evalkit.config import RunConfig
 from evalkit.core.display import brief, dollars, exact, span
 from evalkit.core.resources import project
 from evalkit.core.translation import gettext, in_every_language, joined, translator
-from evalkit.decision import judges_of, metrics_of
+from evalkit.decision import Metrics, judges_of, metrics_of
 from evalkit.errors import EvalkitError
 from evalkit.judges import make_arbiter, spec_of
 from evalkit.protocols import Evaluator
@@ -173,7 +173,7 @@ def metric_table(metrics: Collection[Metric], level: str) -> JsonObject:
     }
 
 
-def _judge_columns(metrics: Mapping[str, Metric]) -> list[str]:
+def _judge_columns(metrics: Metrics) -> list[str]:
     known = {name for judge in judges_of(metrics) for name in metrics_of(metrics, judge)}
     return [name for name in JUDGE_COLUMNS if name in known]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ from evalkit.config.run_config import config_error
 from evalkit.core.atomic_files import file_errors
 from evalkit.core.display import relative
 from evalkit.core.spool import Spool
+from evalkit.decision import Metrics
 from evalkit.errors import ConfigError
 from evalkit.results import Calls, RunResult
 from evalkit.runs import layout
@@ -54,7 +55,7 @@ class Outcome:
     config: RunConfig
     manifest: Json
     verdicts: Sequence[Verdict]
-    metrics: Mapping[str, Metric]
+    metrics: Metrics
 
 
 def read_outcome(folder: Path) -> Outcome:

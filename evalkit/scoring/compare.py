@@ -13,6 +13,7 @@ import numpy as np
 from evalkit.config import CHECKLIST, RunConfig, ScoringConfig
 from evalkit.core.scale import Scale
 from evalkit.core.spool import ReorderedSequence
+from evalkit.decision import Metrics
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.results import Shown
 from evalkit.scoring.catalog import TESTED
@@ -268,7 +269,7 @@ class _Measured:
     """A run on the shared cases: its metrics, and of each its resamples, its clusters and its possible values."""
 
     entry: RunEntry
-    metrics: Mapping[str, Metric]
+    metrics: Metrics
     draws: Mapping[str, Floats]
     covered: Mapping[str, int]
     possible: Mapping[str, Bounds]

@@ -13,7 +13,7 @@ import numpy as np
 from evalkit.config import ScoringConfig
 from evalkit.core.scale import Scale
 from evalkit.core.splits import is_labeled
-from evalkit.decision import Decision, Kind, decide, kind_of
+from evalkit.decision import Decision, Kind, Metrics, decide, kind_of
 from evalkit.errors import ConfigError
 from evalkit.scoring.compare import SCORE, Comparison, RunEntry, compare_runs
 from evalkit.scoring.labels import labels_for, labels_to_decide
@@ -123,7 +123,7 @@ class Drift:
     separable: bool
     before: Decision
     after: Decision
-    metrics: Mapping[str, Metric] = field(repr=False)
+    metrics: Metrics = field(repr=False)
     agreement: tuple[Metric, ...] = ()
     shift: Metric | None = None
     flips: Metric | None = None
@@ -295,7 +295,7 @@ def _flat(value: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{key}", one
 
 
-def _agreement(kind: Kind, metrics: Sequence[Mapping[str, Metric]], comparison: Comparison) -> tuple[Metric, ...]:
+def _agreement(kind: Kind, metrics: Sequence[Metrics], comparison: Comparison) -> tuple[Metric, ...]:
     """Return the agreement before and after, and the difference; empty if any has no value."""
     names = (kind.share,) if kind.share is not None else kind.agreement
     for found in (d for name in names for d in comparison.differences if d.metric.name == name):

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from evalkit.config import GateConfig, LeadRule, RunConfig, ScoringConfig
 from evalkit.core.display import estimate
-from evalkit.decision import USES, Decision, Use
+from evalkit.decision import USES, Decision, Metrics, Use
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.catalog.spec import CLASSES, EVERY, Catalog, Match, MetricSpec
@@ -204,7 +204,7 @@ class Gate:
         return {"state": self.state, "undecided": undecided, "rules": [asdict(ruling) for ruling in self.rulings]}
 
 
-def judge_metrics(gate: GateConfig, metrics: Mapping[str, Metric], confidence: float = 0.95) -> Iterator[Ruling]:
+def judge_metrics(gate: GateConfig, metrics: Metrics, confidence: float = 0.95) -> Iterator[Ruling]:
     """Yield the ruling of every bound of every metric's rule; a missing metric fails."""
     for name, rule in gate.rules.items():
         for number, sign, limit in rule.bounds():

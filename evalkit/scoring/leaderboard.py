@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 
 from evalkit.config import ScoringConfig
-from evalkit.decision import BALANCED, KAPPA, USES, Decision, decide
+from evalkit.decision import BALANCED, KAPPA, USES, Decision, Metrics, decide
 from evalkit.results import Shown
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY
 from evalkit.scoring.columns import NONE
@@ -64,7 +64,7 @@ class Contender:
     job: str
     name: str
     dataset: str
-    metrics: Mapping[str, Metric]
+    metrics: Metrics
     verdicts: Sequence[Verdict]
     cluster: Mapping[str, int] = field(default_factory=dict)
     mode: str = ""
@@ -95,7 +95,7 @@ class Standing:
     job: str
     name: str
     dataset: str
-    metrics: Mapping[str, Metric]
+    metrics: Metrics
     decision: Decision
     letters: str | None = None
     pareto: bool | None = None
@@ -123,7 +123,7 @@ class Contradiction:
 
     scores: str
     comparisons: str
-    metrics: Mapping[str, Metric]
+    metrics: Metrics
 
 
 @frozen

@@ -68,7 +68,7 @@ from evalkit.scoring.metrics.transitivity import (
 )
 from evalkit.scoring.metrics.transport import transport_statistics
 from evalkit.scoring.metrics.turns import turn_statistics
-from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.pointwise import score_slopes
 from evalkit.scoring.verdicts.rewards import differences, reward_slope
@@ -80,7 +80,7 @@ BY_RANKING = "one ranking has no cycles: only rankings of different orders, samp
 
 def statistics(
     config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, judgments: JudgmentColumns
-) -> list[Statistic | Metric]:
+) -> Measures:
     """Return every metric of one judge or panel that its mode can have.
 
     Args:
@@ -90,7 +90,7 @@ def statistics(
         judgments: all judgments.
     """
     scored, passes, scale = verdicts.scores, verdicts.passes, Scale.of(config.rubric)
-    found: list[Statistic | Metric] = [
+    found: Measures = [
         *tie_statistics(verdicts, scored=passes is None),
         *length_statistics(verdicts),
         *_conflict_rates(config, verdicts),
@@ -121,7 +121,7 @@ def _ends(config: RunConfig, verdicts: VerdictColumns) -> tuple[float, float] | 
     return (0.0, 1.0) if how == "minmax" else (scale.min, scale.max)
 
 
-def _conflict_rates(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic | Metric]:
+def _conflict_rates(config: RunConfig, verdicts: VerdictColumns) -> Measures:
     edges = edges_of(config.scoring.conflict_edges, verdicts, verdicts.passes)
     found = conflict_statistics(edges, scored=verdicts.passes is None)
     if not verdicts.listed:
@@ -265,11 +265,11 @@ def _of_orders(
     return metrics, {"reliability": curves} if curves["stated"] else {}
 
 
-def _of_scores(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> list[Statistic | Metric]:
+def _of_scores(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Measures:
     scored = verdicts.scores
     if scored is None:
         return []
-    metrics: list[Statistic | Metric] = [*within_statistics(scored, verdicts)]
+    metrics: Measures = [*within_statistics(scored, verdicts)]
     if verdicts.passes is None:  # a ranking's scores are places, not on the rubric's scale
         scale = Scale.of(config.rubric)
         metrics += scale_statistics(scored, scale)

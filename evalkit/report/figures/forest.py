@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from markupsafe import Markup
 
 from evalkit.core.display import interval, shorten
+from evalkit.decision import Metrics
 from evalkit.report.agreement_findings import class_names
 from evalkit.report.figures.drawing import Axis, Figure, canvas, dot, line, node, text, text_width
 from evalkit.report.texts import FIGURES, Words, metric_words
@@ -32,7 +33,7 @@ class Row:
     digits: int = 2
 
 
-def main_figures(metrics: Mapping[str, Metric]) -> list[Figure]:
+def main_figures(metrics: Metrics) -> list[Figure]:
     """Return figures of the main rates (0 to 1) and coefficients (-1 to 1).
 
     Intervals without width are omitted, because they show nothing: for example, scores cannot have cycles.
@@ -45,13 +46,13 @@ def main_figures(metrics: Mapping[str, Metric]) -> list[Figure]:
     return [panel for panel in panels if panel is not None]
 
 
-def _by_class(metrics: Mapping[str, Metric]) -> list[str]:
+def _by_class(metrics: Metrics) -> list[str]:
     """Return the names of the metrics of each class; those of more than `MOST` classes would not be read."""
     names = class_names(metrics)
     return [f"class/{name}/{end}" for name in names for end in OF_CLASS] if len(names) <= MOST else []
 
 
-def _by_chance(metrics: Mapping[str, Metric]) -> dict[str, float]:
+def _by_chance(metrics: Metrics) -> dict[str, float]:
     """Return the agreement by chance: where kappa is 0, ties included; 0.5 if kappa is unknown."""
     accuracy, kappa = metrics.get("agreement/accuracy"), metrics.get("agreement/kappa")
     if accuracy is None or kappa is None or accuracy.value is None or kappa.value is None or kappa.value >= 1:
@@ -59,7 +60,7 @@ def _by_chance(metrics: Mapping[str, Metric]) -> dict[str, float]:
     return {"agreement/accuracy": (accuracy.value - kappa.value) / (1 - kappa.value)}
 
 
-def _rows(metrics: Mapping[str, Metric], names: Iterable[str], chance: Mapping[str, float]) -> list[Row]:
+def _rows(metrics: Metrics, names: Iterable[str], chance: Mapping[str, float]) -> list[Row]:
     known = [metric for name in names if (metric := metrics.get(name)) is not None and metric.low != metric.high]
     return [
         Row(metric_words(metric.name), metric, chance.get(metric.name, CATALOG.chance(metric.name))) for metric in known

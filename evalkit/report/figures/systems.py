@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from evalkit.core.display import dollars, shorten
 from evalkit.core.translation import Text, gettext, in_every_language
+from evalkit.decision import Metrics
 from evalkit.report.agreement_findings import class_names
 from evalkit.report.case_list import letter
 from evalkit.report.counts import Spending
@@ -129,7 +130,7 @@ def _label(one: Spending, cases: int) -> Text:
     return gettext("{cost} · {half:.2g} s, 90% ≤ {most:.2g} s", cost=label, half=half, most=most)
 
 
-def corrected(metrics: Mapping[str, Metric]) -> Figure | None:
+def corrected(metrics: Metrics) -> Figure | None:
     """Return each rate as judged, above its correction by the labeled cases; `None` if nothing is corrected."""
     rows: list[Row] = []
     pairs = {name: f"corrected/{name}" for name in CORRECTED}

@@ -10,10 +10,10 @@ import numpy as np
 
 from evalkit.core.turns import cited_turns, parts_of, unit_of
 from evalkit.scoring.stats.arrays import Bools, Codes
-from evalkit.scoring.stats.bootstrap import Statistic, Tally
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
 from evalkit.scoring.stats.confusion import Confusion, kappa
 from evalkit.scoring.verdicts.checklists import CANNOT, MET, MISSING, NOT_MET, ItemColumns, Score
-from evalkit.types import Case, Metric
+from evalkit.types import Case
 
 MOST_NAMES = 50
 """At most this many tags and this many items have metrics of their own: the most frequent."""
@@ -22,7 +22,7 @@ UNCLIPPED = "score/unclipped"
 HALO = "checklist/halo"
 
 
-def checklist_statistics(columns: ItemColumns, rule: str) -> list[Statistic | Metric]:
+def checklist_statistics(columns: ItemColumns, rule: str) -> Measures:
     """Return the metrics of checklists; see the catalog."""
     tally, scores = columns.tally, columns.scores
     answered, unread = _decided(columns.answer), columns.answer == MISSING
@@ -31,7 +31,7 @@ def checklist_statistics(columns: ItemColumns, rule: str) -> list[Statistic | Me
     counts = Counter[str](score.state for score in scores)
     texts = {"unknown_items": UNKNOWN, "no_positive_points": "no positive points", "no_weight": "all weights are 0"}
     note = "; ".join(f"{text}: {counts[state]}" for state, text in texts.items() if counts[state]) or None
-    found: list[Statistic | Metric] = [
+    found: Measures = [
         _mean("score/mean", columns, scores, lambda score: (score.low, score.high), note=note, ends=(0.0, 1.0)),
         _mean(
             "checklist/required_rate",
@@ -118,7 +118,7 @@ def metric_name(name: str) -> str:
     return "_".join("".join(char if char.isalnum() or char in "._-" else " " for char in name).split())[:60] or "_"
 
 
-def _agreement(columns: ItemColumns, tally: Tally) -> list[Statistic | Metric]:
+def _agreement(columns: ItemColumns, tally: Tally) -> Measures:
     """Return the agreement of the judge's own answers with the labels, both met or not met."""
     label, judged = columns.label, columns.judged
     labeled = _decided(label)

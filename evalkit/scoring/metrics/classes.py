@@ -21,11 +21,10 @@ from evalkit.scoring.metrics.corrections import class_corrections
 from evalkit.scoring.metrics.humans import class_annotator_results
 from evalkit.scoring.stats import confusion
 from evalkit.scoring.stats.arrays import Bools, Bounds, Floats
-from evalkit.scoring.stats.bootstrap import Statistic
+from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.confusion import Confusion
-from evalkit.types import Metric
 from evalkit.values import JsonObject
 
 UNLABELED: Final = "no response has a label"
@@ -37,7 +36,7 @@ ONE_CLASS: Final = PseudoCounts(np.eye(4), np.full(4, 0.5), np.ones(4))
 """The same for a class against all others: hits, false alarms, misses and the rest."""
 
 
-def class_statistics(columns: ClassColumns) -> list[Statistic | Metric]:
+def class_statistics(columns: ClassColumns) -> Measures:
     """Return the metrics of one judge's or a panel's class verdicts, and of their agreement with labels."""
     labeled, abstained = LabeledClasses(columns), []
     if columns.abstain is not None or columns.abstained.any():
@@ -54,7 +53,7 @@ def class_statistics(columns: ClassColumns) -> list[Statistic | Metric]:
 
 def class_extras(
     config: RunConfig, columns: ClassColumns, clusters: Clusters, weights: Floats | None = None
-) -> tuple[list[Statistic | Metric], JsonObject]:
+) -> tuple[Measures, JsonObject]:
     """Return the metrics of corrections and annotators, and tables by the name of their file in the run folder.
 
     Args:

@@ -12,7 +12,7 @@ from evalkit.scoring.columns import CODES, NONE, TIE, A, B, PairColumns, ScoreCo
 from evalkit.scoring.judgments import ClassColumns
 from evalkit.scoring.metrics.correlation import moments, pearson_r
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of, undefined
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally, mean_of, undefined
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers
 from evalkit.types import Case, Metric
@@ -120,7 +120,7 @@ def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | 
 
 def class_annotator_results(
     columns: ClassColumns, clusters: Clusters, epsilon: float
-) -> tuple[list[Statistic | Metric], list[JsonObject]]:
+) -> tuple[Measures, list[JsonObject]]:
     """Return the metrics of annotators' classes, and the table of annotators; empty without annotators.
 
     The judge is compared with annotators where its answers name a class.
@@ -240,7 +240,7 @@ def _closeness(found: Annotations) -> tuple[Floats, Floats, Floats]:
 
 def annotator_results(
     found: Annotations, clusters: Clusters, epsilon: float, every: Annotations | None = None
-) -> tuple[list[Statistic | Metric], list[JsonObject]]:
+) -> tuple[Measures, list[JsonObject]]:
     """Return the metrics of annotators, and each one's number of labels, the judge's advantage and the p-value.
 
     The judge is compared with each annotator in closeness to the others. `human/advantage` is the mean over annotators

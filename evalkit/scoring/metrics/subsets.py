@@ -7,19 +7,19 @@ the other folds (cross-fitting; Stone 1974, J. R. Stat. Soc. B 36, 111-147), and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
 
+from evalkit.decision import Metrics
 from evalkit.scoring.metrics.panels import NO_LABEL
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel
-from evalkit.types import Metric
 from evalkit.values import Json, JsonObject, frozen
 
 MOST: Final = 8
@@ -115,7 +115,7 @@ def subset_results(
     return statistics, accuracies, table
 
 
-def with_intervals(table: Json, accuracies: Mapping[str, Metric]) -> JsonObject:
+def with_intervals(table: Json, accuracies: Metrics) -> JsonObject:
     """Return the table with the interval of each accuracy, by the row of the subset."""
     rows = [
         {**row, "low": accuracies[str(place)].low, "high": accuracies[str(place)].high}

@@ -8,7 +8,7 @@ A system whose scores go beyond those with labels has no correction, because not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -16,10 +16,11 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
+from evalkit.decision import Metrics
 from evalkit.scoring.columns import ScoreColumns, system_codes
 from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Table, undefined
-from evalkit.types import Case, Metric
+from evalkit.types import Case
 from evalkit.values import Json, JsonObject
 
 FEW: Final = 10
@@ -103,13 +104,13 @@ def _mean(totals: Floats) -> Floats:
     return start + slope * divide(totals[:, -1], totals[:, -2])
 
 
-def with_results(table: Json, metrics: Mapping[str, Metric]) -> JsonObject:
+def with_results(table: Json, metrics: Metrics) -> JsonObject:
     """Return the table with the result of each system: `pass`, `fail`, `undecided`, `untested` or `refused`."""
     rows = [{**row, "result": _result(row, metrics, table["margin"])} for row in table["systems"]]
     return {**table, "systems": rows}
 
 
-def _result(row: Json, metrics: Mapping[str, Metric], margin: float) -> str:
+def _result(row: Json, metrics: Metrics, margin: float) -> str:
     if row["outside"] is not None:
         return "refused" if row["outside"] > OUTSIDE else "untested"
     gap = metrics[GAP + row["system"]]

@@ -201,6 +201,10 @@ class Statistic:
         return [replace(self, value=partial(ratio, index, -1), gaps=0) for index in range(self.gaps)]
 
 
+Measures: TypeAlias = list[Statistic | Metric]
+"""Statistics to resample, and metrics that have their value already."""
+
+
 def ratio(top: int, bottom: int, totals: Floats) -> Floats:
     """Return one column of totals divided by another."""
     return divide(totals[:, top], totals[:, bottom])
