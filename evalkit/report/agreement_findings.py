@@ -1,12 +1,15 @@
-"""Findings on agreement with the labels: the numbers behind the decision, without a conclusion of their own."""
+"""Findings on agreement with the labels: the numbers behind the decision, without a conclusion of their own.
+
+Also on turns and steps of conversations, and on corrections of systems without labels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from evalkit.config import CHECKLIST
-from evalkit.core.display import interval, percent
-from evalkit.core.translation import Message, Text, gettext, joined, ngettext
+from evalkit.core.display import fixed, interval, percent, points
+from evalkit.core.translation import Message, Text, gettext, joined, ngettext, pgettext
 from evalkit.decision import (
     ACCURACY,
     BALANCED,
@@ -23,10 +26,13 @@ from evalkit.decision import (
 )
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.decisions import UNITS
-from evalkit.report.diagnostics import label_words
+from evalkit.report.diagnostics import NAMED, label_words
 from evalkit.report.texts import note_text
 from evalkit.scoring.metrics.corrections import RANDOM
+from evalkit.scoring.metrics.transport import GAP, MEAN
+from evalkit.scoring.metrics.turns import EARLY, EXACT, LATE, NEAR, NONE, RECOVERED, SLOPE
 from evalkit.types import Metric
+from evalkit.values import Json
 
 PER_ORDER = "agreement/accuracy_per_order"
 
@@ -219,3 +225,107 @@ def checklist_findings(metrics: Metrics, mode: str) -> Iterator[Finding]:
         high=mean.worst_high,
     )
     yield finding("score/mean", "warn", text)
+
+
+def turn_findings(metrics: Metrics, mode: str) -> Iterator[Finding]:
+    """Yield what changes along conversations, and whether failures are found where they are."""
+    yield from _by_position(metrics, mode)
+    exact, near, none = (known(metrics, name) for name in (EXACT, NEAR, NONE))
+    if exact is not None and near is not None and none is not None:
+        text = gettext(
+            "In {exact} of {n:,} conversations, the first turn or step that fails is the labeled one, or none fails by "
+            "either; within one turn or step in {near}. A judge that passes everything would be right in {none} of "
+            "{labeled:,} labeled ones.",
+            exact=percent(exact),
+            n=exact.n,
+            labeled=none.n,
+            near=percent(near),
+            none=percent(none),
+        )
+        better = exact.low is not None and none.high is not None and exact.low > none.high
+        yield finding(EXACT, "good" if better else "info", text)
+    if (after := known(metrics, RECOVERED)) is not None:
+        text = gettext(
+            "Of {n:,} conversations in which a turn or step before the last fails by the verdicts, the last one passes "
+            "in {rate}: the agent may have recovered, or a verdict may be wrong, so the last one does not stand for "
+            "the whole.",
+            n=after.n,
+            rate=percent(after),
+        )
+        yield finding(RECOVERED, "info", text)
+
+
+def _by_position(metrics: Metrics, mode: str) -> Iterator[Finding]:
+    slope, early, late = (known(metrics, name) for name in (SLOPE, EARLY, LATE))
+    if slope is None or early is None or late is None or slope.low is None or slope.high is None:
+        return
+    text = gettext(
+        "No clear change of agreement with labels along conversations: {early} in the first half and {late} in the "
+        "second; {slope} points from the first to the last turn or step."
+    )
+    if slope.high < 0:
+        text = gettext(
+            "Agreement with labels is lower late in conversations: {early} in the first half and {late} in the second; "
+            "{slope} points from the first to the last turn or step. Late ones may also be harder to judge."
+        )
+    elif slope.low > 0:
+        text = gettext(
+            "Agreement with labels is higher late in conversations: {early} in the first half and {late} in the "
+            "second; {slope} points from the first to the last turn or step. Late ones may also be easier to judge."
+        )
+    text = text.fill(early=percent(early), late=percent(late), slope=points(slope))
+    if "score/mean" in metrics and mode != CHECKLIST:
+        text = gettext(
+            "{finding} Agreement is here 1 minus the distance of score and grade as a share of the scale, which chance "
+            "alone can make high.",
+            finding=text,
+        )
+    yield finding(SLOPE, "warn" if slope.high < 0 else "info", text)
+
+
+RESULTS = {
+    "pass": gettext("it holds for {systems}"),
+    "fail": gettext("it is off by more for {systems}"),
+    "undecided": gettext("the labels do not decide for {systems}"),
+}
+
+
+def transport_findings(metrics: Metrics, table: Json) -> Iterator[Finding]:
+    """Yield how the correction did on each labeled system, and its means of the others, by the table of systems."""
+    rows: Sequence[Json] = table.get("systems") or ()
+    if not rows or known(metrics, "labels/picked") is not None:
+        return
+    by = {name: [row["system"] for row in rows if row["result"] == name] for name in (*RESULTS, "untested", "refused")}
+    parts = [text.fill(systems=_names(by[name], metrics, GAP)) for name, text in RESULTS.items() if by[name]]
+    text = gettext(
+        "A correction of scores by labels of other systems was tested on {n} labeled systems, with a margin of "
+        "{margin}: {results}.",
+        n=sum(len(by[name]) for name in RESULTS),
+        margin=fixed(table["margin"], 2),
+        results=joined(parts, gettext("; ")),
+    )
+    tone: Tone = "bad" if by["fail"] else "info" if by["undecided"] else "good"
+    yield finding(GAP + rows[0]["system"], tone, text)
+    if by["untested"]:
+        text = gettext(
+            "Mean scores corrected in this way, untested on these systems (intervals hold sampling error only): "
+            "{systems}.",
+            systems=_names(by["untested"], metrics, MEAN),
+        )
+        yield finding(MEAN + by["untested"][0], "info", text)
+    if by["refused"]:
+        text = gettext(
+            "No corrected mean for {systems}: more than 5% of the scores are outside the range of labeled scores.",
+            systems=_names(by["refused"], metrics, MEAN),
+        )
+        yield finding(MEAN + by["refused"][0], "warn", text)
+
+
+def _names(systems: Sequence[str], metrics: Metrics, group: str) -> Message:
+    shown = []
+    for system in systems[:NAMED]:
+        metric = known(metrics, group + system)
+        shown.append(system if metric is None else f"{system} {interval(metric)}")
+    names = joined(shown, pgettext("names", ", "))
+    more = len(systems) - NAMED
+    return gettext("{names} and {more} more", names=names, more=more, all=len(systems)) if more > 0 else names

@@ -21,6 +21,8 @@ from evalkit.report.agreement_findings import (
     class_agreement,
     class_corrections,
     has_classes,
+    transport_findings,
+    turn_findings,
 )
 from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
 from evalkit.report.decisions import headline
@@ -34,8 +36,6 @@ from evalkit.report.diagnostics import (
     slice_findings,
 )
 from evalkit.report.panel_findings import panel_findings, subset_findings
-from evalkit.report.transport_findings import transport_findings
-from evalkit.report.turn_findings import turn_findings
 from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
 from evalkit.scoring.verdicts.pairs import WEIGHED

@@ -14,7 +14,7 @@ from evalkit.benchmarks.records import Options, ParsedFile, Record
 from evalkit.datasets.text import as_messages
 from evalkit.datasets.turns import SPAN, json_value
 from evalkit.errors import DatasetError
-from evalkit.interop.spans import ModelCall, conversation_of, hexadecimal, listed_messages
+from evalkit.interop.importers.otel_spans import ModelCall, conversation_of, hexadecimal, listed_messages
 from evalkit.values import Json, JsonObject
 
 _JUDGE, _PERSON, _CODE = "LLM_JUDGE", "HUMAN", "CODE"
