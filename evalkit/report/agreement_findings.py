@@ -158,7 +158,7 @@ def class_agreement(metrics: Metrics, mode: str, *, positive: str | None) -> Ite
     if (abstained := known(metrics, ABSTAINED)) is not None and abstained.value:
         text = gettext("Abstains in {rate} of {n:,} answers; all other numbers are about the rest.")
         tone: Tone = "warn" if abstained.value >= SOME_ABSTAINED else "info"
-        yield finding(ABSTAINED, tone, text.fill(rate=percent(abstained), n=abstained.n))
+        yield finding(abstained, tone, text)
 
 
 def _by_class(metrics: Metrics, positive: str | None) -> Iterator[Finding]:
@@ -179,8 +179,7 @@ def _by_class(metrics: Metrics, positive: str | None) -> Iterator[Finding]:
         yield finding("class/youden_j", "info" if side(youden, 0.0) == "above" else "warn", text)
     for limit in missed_classes(metrics):
         text = gettext("Misses most responses labeled '{name}': finds {recall} of {n:,}.")
-        text = text.fill(name=limit.subject, recall=percent(limit.metric), n=limit.metric.n)
-        yield finding(limit.metric.name, "warn", text)
+        yield finding(limit.metric, "warn", text.fill(name=limit.subject, recall=percent(limit.metric)))
 
 
 def class_corrections(metrics: Metrics) -> Iterator[Finding]:
@@ -191,7 +190,7 @@ def class_corrections(metrics: Metrics) -> Iterator[Finding]:
             continue
         if right.low <= 0 and right.high is not None and right.high >= 1:
             text = gettext("'{name}': {judged} as judged; {n:,} labels do not determine the correct rate. Label more.")
-            yield finding(right.name, "warn", text.fill(name=name, judged=percent(judged), n=right.n))
+            yield finding(right, "warn", text.fill(name=name, judged=percent(judged)))
             continue
         text = gettext("'{name}': {judged} as judged, {corrected} corrected by {n:,} labels")
         text = text.fill(name=name, judged=percent(judged), corrected=percent(right), n=right.n)
@@ -211,8 +210,7 @@ def checklist_findings(metrics: Metrics, mode: str) -> Iterator[Finding]:
     if mode != CHECKLIST:
         return
     if (met := known(metrics, "checklist/met_rate")) is not None and met.value is not None:
-        text = gettext("Of {n:,} items met or not met, {share} are met.", n=met.n, share=percent(met))
-        yield finding("checklist/met_rate", "info", text)
+        yield finding(met, "info", gettext("Of {n:,} items met or not met, {share} are met.", share=percent(met)))
     mean = metrics.get("score/mean")
     if mean is None or not mean.missing or mean.worst_low is None or mean.worst_high is None:
         return
@@ -237,22 +235,19 @@ def turn_findings(metrics: Metrics, mode: str) -> Iterator[Finding]:
             "either; within one turn or step in {near}. A judge that passes everything would be right in {none} of "
             "{labeled:,} labeled ones.",
             exact=percent(exact),
-            n=exact.n,
             labeled=none.n,
             near=percent(near),
             none=percent(none),
         )
         better = exact.low is not None and none.high is not None and exact.low > none.high
-        yield finding(EXACT, "good" if better else "info", text)
+        yield finding(exact, "good" if better else "info", text)
     if (after := known(metrics, RECOVERED)) is not None:
         text = gettext(
             "Of {n:,} conversations in which a turn or step before the last fails by the verdicts, the last one passes "
             "in {rate}: the agent may have recovered, or a verdict may be wrong, so the last one does not stand for "
-            "the whole.",
-            n=after.n,
-            rate=percent(after),
+            "the whole."
         )
-        yield finding(RECOVERED, "info", text)
+        yield finding(after, "info", text)
 
 
 def _by_position(metrics: Metrics, mode: str) -> Iterator[Finding]:

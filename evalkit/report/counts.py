@@ -6,11 +6,11 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from evalkit.core.display import visible
-from evalkit.core.translation import Message, in_every_language
+from evalkit.core.display import interval, percent, points, visible
+from evalkit.core.translation import Message, Text, in_every_language
 from evalkit.decision import Side, known, side
 from evalkit.types import Case, Judgment, Metric, Verdict, Winner
 from evalkit.values import frozen
@@ -135,9 +135,12 @@ class Finding:
     text_zh: str
 
 
-def finding(metric: str, tone: Tone, text: Message) -> Finding:
-    """Return a finding in every language."""
-    return Finding(metric, tone, *map(visible, in_every_language(text)))
+def finding(metric: str | Metric, tone: Tone, text: Message) -> Finding:
+    """Return a finding in every language; the text on a metric can name its `rate`, `value`, `points` and `n`."""
+    if isinstance(metric, Metric) and isinstance(text, Text):
+        shown = {"rate": percent(metric), "value": interval(metric), "points": points(metric), "n": metric.n}
+        text = replace(text, values={**shown, **text.values})
+    return Finding(metric.name if isinstance(metric, Metric) else metric, tone, *map(visible, in_every_language(text)))
 
 
 def as_markdown(text: str) -> str:

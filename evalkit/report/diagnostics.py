@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evalkit.core.display import fixed, interval, percent, points
+from evalkit.core.display import fixed, interval, percent
 from evalkit.core.translation import Text, gettext, joined, ngettext, pgettext
 from evalkit.plugins import benchmark_named
 from evalkit.protocols import Benchmark
@@ -33,15 +33,15 @@ def _length_at_label(metrics: Metrics) -> Iterator[Finding]:
     slope = length_at_label(metrics)
     if slope is None:
         return
-    where, seen = side(slope, 0.0), interval(slope)
+    where = side(slope, 0.0)
     if where == "unclear":
         lean = gettext("No clear preference for longer or shorter answers at equal label")
     elif where == "above":
         lean = gettext("Prefers longer answers beyond what the labels explain")
     else:
         lean = gettext("Prefers shorter answers beyond what the labels explain")
-    text = gettext("{lean}: {value} log odds per standard deviation of length.", lean=lean, value=seen)
-    yield finding(slope.name, "info" if where == "unclear" else "warn", text)
+    text = gettext("{lean}: {value} log odds per standard deviation of length.", lean=lean)
+    yield finding(slope, "info" if where == "unclear" else "warn", text)
 
 
 def _order(metrics: Metrics) -> Iterator[Finding]:
@@ -60,15 +60,12 @@ def _order(metrics: Metrics) -> Iterator[Finding]:
             "effect beyond that ({points} points)."
         )
     )
-    yield finding(effect.name, "warn" if swayed else "info", text.fill(rate=percent(repeat), points=points(effect)))
+    yield finding(effect, "warn" if swayed else "info", text.fill(rate=percent(repeat)))
 
 
 def _identical(metrics: Metrics) -> Iterator[Finding]:
     if (rate := known(metrics, "position/identical_preference")) is not None and rate.value:
-        text = gettext(
-            "Prefers one of two identical answers in {rate} of {n:,} comparisons.", rate=percent(rate), n=rate.n
-        )
-        yield finding(rate.name, "bad", text)
+        yield finding(rate, "bad", gettext("Prefers one of two identical answers in {rate} of {n:,} comparisons."))
 
 
 def _repeats(metrics: Metrics) -> Iterator[Finding]:
@@ -78,7 +75,7 @@ def _repeats(metrics: Metrics) -> Iterator[Finding]:
             "Two answers to one question differ in {rate} of cases ({n:,} repeated questions).",
             rate.n,
         )
-        yield finding(rate.name, "info", text.fill(rate=percent(rate)))
+        yield finding(rate, "info", text)
 
 
 def _own_family(metrics: Metrics) -> Iterator[Finding]:
@@ -91,7 +88,7 @@ def _own_family(metrics: Metrics) -> Iterator[Finding]:
         "below": gettext("Disfavors answers of its own model family at equal label: {points} points."),
         "unclear": gettext("No clear preference for answers of its own model family at equal label: {points} points."),
     }[where]
-    yield finding(preference.name, tone, text.fill(points=points(preference)))
+    yield finding(preference, tone, text)
 
 
 def _people(metrics: Metrics) -> Iterator[Finding]:
@@ -121,13 +118,13 @@ def _people(metrics: Metrics) -> Iterator[Finding]:
         ceiling=interval(ceiling),
         gap=interval(gap),
     )
-    yield finding(gap.name, tone, text)
+    yield finding(gap, tone, text)
 
 
 def _alt_test(metrics: Metrics) -> Iterator[Finding]:
     if (test := known(metrics, "human/alt_test")) is not None:
         text = gettext("By the alternative annotator test, the judge could replace {passed} of {n:,} annotators.")
-        yield finding(test.name, "info", text.fill(passed=round((test.value or 0.0) * test.n), n=test.n))
+        yield finding(test, "info", text.fill(passed=round((test.value or 0.0) * test.n)))
 
 
 RATES = {
@@ -166,7 +163,7 @@ def ranking_findings(metrics: Metrics, ranking: Json) -> Iterator[Finding]:
     )
     if first := _first(systems, 1 - float(ranking.get("confidence") or 0.95)):
         text = gettext("{first}; {rest}", first=first, rest=text)
-    yield finding(separated.name, "info" if separated.value else "warn", text)
+    yield finding(separated, "info" if separated.value else "warn", text)
 
 
 def _like_first(system: Json, alpha: float) -> bool:
@@ -302,8 +299,8 @@ def correction_findings(metrics: Metrics) -> Iterator[Finding]:
             ),
             None: gettext("{what}: {judged} as judged, {corrected} corrected by {n:,} labels."),
         }[off]
-        text = text.fill(what=what, judged=percent(judged), corrected=percent(right), n=right.n)
-        yield finding(right.name, "warn" if off else "info", text)
+        text = text.fill(what=what, judged=percent(judged), corrected=percent(right))
+        yield finding(right, "warn" if off else "info", text)
 
 
 def _beyond(judged: Metric, right: Metric) -> str | None:
@@ -333,11 +330,9 @@ def benchmark_finding(metrics: Metrics, _: str) -> Iterator[Finding]:
                 "By {benchmark}'s own rule: {measure} {value} (n = {n:,}).{caveat}",
                 benchmark=benchmark_title(benchmark),
                 measure=metric_measure(metric.name),
-                value=interval(metric),
-                n=metric.n,
                 caveat=caveat,
             )
-            yield finding(metric.name, "info", text)
+            yield finding(metric, "info", text)
 
 
 def label_words(metrics: Metrics) -> Text:

@@ -180,8 +180,7 @@ def _consistency(consistency: Metric, judged: Metric | None) -> Finding:
             consistency.n,
         )
     )
-    text = text.fill(rate=percent(consistency))
-    return finding(consistency.name, "good" if high and not tied else "warn", text)
+    return finding(consistency, "good" if high and not tied else "warn", text)
 
 
 def _confounded(first: Metric) -> Finding:
@@ -190,9 +189,8 @@ def _confounded(first: Metric) -> Finding:
         "The answer shown first wins {rate} of {n:,} decided pairs; each pair was shown in one order only, so "
         "position and quality cannot be separated.",
         first.n,
-        rate=percent(first),
     )
-    return finding(first.name, "info", text)
+    return finding(first, "info", text)
 
 
 def _length(metrics: Metrics, _: str) -> Iterator[Finding]:
@@ -213,7 +211,7 @@ def _length(metrics: Metrics, _: str) -> Iterator[Finding]:
         )
     )
     clear = side(longer, 0.5) in ("above", "below")
-    yield finding(longer.name, "warn" if clear else "info", text.fill(rate=percent(longer), n=longer.n))
+    yield finding(longer, "warn" if clear else "info", text)
 
 
 def _preference(rate: Metric) -> Finding:
@@ -238,8 +236,7 @@ def _preference(rate: Metric) -> Finding:
             "passes (a pair in one order)."
         ),
     }[where]
-    text = text.fill(lead=_lead(rate), rate=percent(rate), n=rate.n)
-    return finding(rate.name, "warn" if where in ("above", "below") else "info", text)
+    return finding(rate, "warn" if where in ("above", "below") else "info", text.fill(lead=_lead(rate)))
 
 
 def _ties(metrics: Metrics, _: str) -> Iterator[Finding]:
@@ -257,7 +254,7 @@ def _ties(metrics: Metrics, _: str) -> Iterator[Finding]:
     bad = (rate.value or 0) >= MANY_TIES or (main == "swap_disagreement" and made > 0.5 * (rate.value or 0))
     if main == "equal_scores" and _has_two_scores(metrics):  # then many pairs are equal under any judge
         bad = False
-    yield finding("tie_rate", "warn" if bad else "info", text.fill(rate=percent(rate)))
+    yield finding(rate, "warn" if bad else "info", text)
     yield from _one_winner(metrics)
 
 
@@ -269,8 +266,7 @@ def _one_winner(metrics: Metrics) -> Iterator[Finding]:
     for name, winner in (("win_rate/a", "A"), ("win_rate/b", "B")):
         wins = known(metrics, name)
         if wins is not None and wins.value == 1 and wins.n > 2:
-            text = gettext("All {n:,} verdicts are {winner}.", n=wins.n, winner=winner)
-            yield finding(name, "warn", text)
+            yield finding(wins, "warn", gettext("All {n:,} verdicts are {winner}.", winner=winner))
 
 
 def _aggregate(metrics: Metrics, _: str) -> Iterator[Finding]:
@@ -289,7 +285,7 @@ def _aggregate(metrics: Metrics, _: str) -> Iterator[Finding]:
             "different winner."
         )
     )
-    yield finding(rate.name, "info", text.fill(rate=percent(rate)))
+    yield finding(rate, "info", text)
 
 
 def _conflicts(metrics: Metrics, mode: str) -> Iterator[Finding]:
@@ -297,8 +293,8 @@ def _conflicts(metrics: Metrics, mode: str) -> Iterator[Finding]:
     if rate is not None and (rate.value or mode not in CONSISTENT):
         yield _cycles(rate, known(metrics, "conflict/chance_rate"), known(metrics, "conflict/ratio"))
     if (weak := known(metrics, "conflict/weak_rate")) is not None and weak.value:
-        text = gettext("Ties are not transitive (A = B, B = C, but A > C) in {rate} of cases.", rate=percent(weak))
-        yield finding("conflict/weak_rate", "info", text)
+        text = gettext("Ties are not transitive (A = B, B = C, but A > C) in {rate} of cases.")
+        yield finding(weak, "info", text)
 
 
 def _cycles(rate: Metric, chance: Metric | None, ratio: Metric | None) -> Finding:
@@ -391,17 +387,12 @@ def _cascade(metrics: Metrics, _: str) -> Iterator[Finding]:
     text = gettext(
         "The judges of the cascade decide in turn: {shares} of {n:,} pairs or responses. It abstains in {abstained}.",
         shares=parts,
-        n=abstained.n,
         abstained=percent(abstained),
     )
-    yield finding(abstained.name, "info", text)
+    yield finding(abstained, "info", text)
     if accuracy is not None:
-        text = gettext(
-            "Of what it decides, {rate} of {n:,} agree with labels that did not choose the thresholds.",
-            rate=percent(accuracy),
-            n=accuracy.n,
-        )
-        yield finding(accuracy.name, "info", text)
+        text = gettext("Of what it decides, {rate} of {n:,} agree with labels that did not choose the thresholds.")
+        yield finding(accuracy, "info", text)
     ratio, cost = known(metrics, "cascade/cost_ratio"), known(metrics, "cost/per_case")
     if ratio is not None and cost is not None and ratio.value and cost.value:
         text = gettext(
@@ -418,19 +409,16 @@ def _label_sample(metrics: Metrics, _: str) -> Iterator[Finding]:
     if (picked := known(metrics, "labels/picked")) is not None:
         text = gettext(
             "{rate} of the {n:,} labeled cases were picked for labeling with unknown probabilities: comparisons with "
-            "labels are about the labeled cases, not about the data set.",
-            n=picked.n,
-            rate=percent(picked),
+            "labels are about the labeled cases, not about the data set."
         )
-        yield finding(picked.name, "bad", text)
+        yield finding(picked, "bad", text)
     elif (effective := known(metrics, "labels/effective")) is not None:
         text = gettext(
             "The {n:,} labeled cases were sampled, informative ones more often. Comparisons with labels are weighted, "
             "so they are about all cases, as precise as {random:.0f} labels at random.",
-            n=effective.n,
             random=effective.value,
         )
-        yield finding(effective.name, "info", text)
+        yield finding(effective, "info", text)
 
 
 _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (

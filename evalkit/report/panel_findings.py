@@ -56,10 +56,9 @@ def _without_errors(metrics: Metrics) -> Iterator[Finding]:
     if votes is not None and votes.note == ALIKE:
         text = gettext(
             "Whether the judges err on the same units is open: none is right on some of the {n:,} labels and wrong on "
-            "others.",
-            n=votes.n,
+            "others."
         )
-        yield finding(VOTES, "info", text)
+        yield finding(votes, "info", text)
     if votes is None or votes.note != NO_LABEL:
         return
     text = gettext("Without labels, it is unknown whether the judges err on the same units.")
