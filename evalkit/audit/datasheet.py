@@ -23,11 +23,10 @@ from evalkit.core.display import dollars, interval, percent, shorten
 from evalkit.core.spool import Spool
 from evalkit.core.translation import Message, Text, gettext, in_every_language
 from evalkit.decision import Metrics
-from evalkit.report.counts import as_markdown
 from evalkit.report.decisions import USES
 from evalkit.report.diagnostics import simulated
 from evalkit.report.findings import conclusion
-from evalkit.report.page import filled, language_of, level_of, render
+from evalkit.report.page import filled, language_of, level_of, render, render_markdown
 from evalkit.report.texts import PAGE, Words, metric_words, note_words, words
 from evalkit.results import RunResult
 from evalkit.runs import read_cases, read_config
@@ -308,12 +307,18 @@ def datasheet_files(sheet: Json, result: RunResult) -> dict[str, str]:
     agreement = [(metric_words(name), _outcome(numbers)) for name, numbers in sheet["agreement"].items()]
     use = in_every_language(USES[sheet["decision"]["use"]])
     shown = {"sheet": sheet, "groups": groups, "agreement": agreement, "metric": as_metric, "quantity": quantity}
-    shown |= {"use": use}
-    page = render("datasheet.html.j2", _frame(sheet, words, title, language) | shown | {"level": level}, data={})
+    shown |= {"use": use, "level": level}
+    return _written("datasheet", sheet, _frame(sheet, words, title, language) | shown)
+
+
+def _written(name: str, sheet: Json, values: Json) -> dict[str, str]:
+    """Return a datasheet's files by name; Markdown is in the language of the run's prompts."""
+    chinese = values["start"] == "zh"
+    text = {"language": int(chinese), "key": "text_zh" if chinese else "text"}
     return {
         f"{DATASHEET}.json": json.dumps(sheet, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
-        f"{DATASHEET}.md": _markdown(sheet, words, title, groups, agreement, int(language == "zh")),
-        f"{DATASHEET}.html": page,
+        f"{DATASHEET}.md": render_markdown(f"{name}.md.j2", {**values, **text}),
+        f"{DATASHEET}.html": render(f"{name}.html.j2", values, data={}),
     }
 
 
@@ -345,40 +350,6 @@ def _outcome(numbers: Json) -> Words:
     if numbers["value"] is None:
         return note_words(numbers["note"] or "")
     return (f"{quantity(numbers)} (n = {numbers['n']:,})",) * 2
-
-
-def _markdown(
-    sheet: Json,
-    words: Json,
-    title: str,
-    groups: Json,
-    agreement: Sequence[tuple[Words, Words]],
-    language: int,
-) -> str:
-    key = ("text", "text_zh")[language]
-    say = {name: as_markdown(text[language]) for name, text in words.items()}
-    lines = [f"# {say['report']}: {as_markdown(title)}", ""]
-    lines += [f"{as_markdown(one[key])}\n" for one in (*sheet["notes"], sheet["noise"])]
-    for state, heading in (("falls", "falls"), ("withstands", "withstands"), ("open", "open")):
-        lines += [f"## {say[heading]}", ""]
-        for one in groups[state]:
-            text = " ".join(part[key] for part in one["sentences"])
-            lines += [f"- **{as_markdown(one['name'])}**: {as_markdown(one['what'][key])} {as_markdown(text)}"]
-            for case in one["worst"]:
-                before, after = (as_markdown(str(case[name])) for name in ("before", "after"))
-                lines += [f"  - {as_markdown(case['case'])}: {before} → {after}"]
-        lines += [*([] if groups[state] else [say["nothing" if state == "falls" else "none"]]), ""]
-    decision = in_every_language(USES[sheet["decision"]["use"]])[language]
-    lines += [f"## {say['agreement']}", "", f"- {say['decision']}: {as_markdown(decision)}"]
-    lines += [f"- {as_markdown(text[key])}" for text in sheet["decision"]["sentences"]]
-    lines += [f"- {name[language]}: {as_markdown(found[language])}" for name, found in agreement]
-    lines += ["", f"## {say['probes']}", ""]
-    lines += [
-        f"- **{as_markdown(p['name'])}**: {say['assumes']}: {as_markdown(p['assumes'][key])}" for p in sheet["probes"]
-    ]
-    origin = [f"{name}: {sheet[name]}" for name in ("config_hash", "prompt_hash", "evalkit", "python", "started")]
-    origin += [f"{words['rewriter'][language]}: {one['model']}"] if (one := sheet["rewriter"]) else []
-    return "\n".join([*lines, "", f"## {say['origin']}", "", *(f"- {as_markdown(one)}" for one in origin), ""])
 
 
 def sweep_datasheet(folder: Path, names: Mapping[str, str]) -> dict[str, str]:
@@ -485,26 +456,7 @@ def _files(sheet: Json, title: str, language: str) -> dict[str, str]:
         "quantity": quantity,
         "uses": {use: in_every_language(text) for use, text in USES.items()},
     }
-    return {
-        f"{DATASHEET}.json": json.dumps(sheet, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
-        f"{DATASHEET}.md": _sweep_markdown(values, int(language == "zh")),
-        f"{DATASHEET}.html": render("datasheet_sweep.html.j2", values, data={}),
-    }
-
-
-def _sweep_markdown(values: Json, language: int) -> str:
-    say = {name: as_markdown(text[language]) for name, text in values["words"].items()}
-    decisions = {row["job"]: values["uses"].get(row["decision"], ("", ""))[language] for row in values["sheet"]["jobs"]}
-    rows = [
-        f"| {as_markdown(row['name']).replace('|', chr(92) + '|')} | {decisions[row['job']]} "
-        f"| {row['worse']} / {row['better']} "
-        f"| {', '.join(map(as_markdown, row['falls']))} |"
-        for row in values["sheet"]["jobs"]
-    ]
-    columns = [say[key] for key in ("configuration", "decision", "lost", "count")]
-    head = [f"| {' | '.join(columns)} |", "| --- | --- | --- | --- |"]
-    lines = [f"- {as_markdown(text[language])}" for text in values["findings"]]
-    return "\n".join([f"# {say['report']}: {as_markdown(values['title'])}", "", *lines, "", *head, *rows, ""])
+    return _written("datasheet_sweep", sheet, values)
 
 
 def is_audit(config: RunConfig) -> bool:

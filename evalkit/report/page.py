@@ -64,13 +64,22 @@ def render(template: str, values: Json, *, data: Mapping[str, str], script: str 
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
+def render_markdown(template: str, values: Json) -> str:
+    """Render a text from a template in `page/`, whose filter `md` makes a line of Markdown."""
+    return _environment().get_template(template).render(values)
+
+
+def _is_html(template: str | None) -> bool:
+    return template is None or not template.endswith(".md.j2")
+
+
 @cache
 def _environment() -> Environment:
     # Imported here because the terminal's summary only needs the findings.
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    environment = Environment(loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {"number": exact, "brief": brief, "dollars": dollars}
+    environment = Environment(loader=FunctionLoader(asset), autoescape=_is_html, undefined=StrictUndefined)
+    environment.filters |= {"number": exact, "brief": brief, "dollars": dollars, "md": as_markdown}
     environment.globals["span"] = span
     return environment
 
