@@ -109,7 +109,7 @@ def test_qlora_orders(qlora, commands):
 
 
 def test_qlora_conflicts(qlora, within, commands):
-    rules = {"net": (3, 4), "both": (1, 1), "single": (26, 67), "ties": (69, None)}
+    rules = {"net": (3, 4), "ties": (69, None)}  # scoring/test_published.py has all
     for rule, (cycles, triads) in rules.items():
         words = (f"scoring.conflict_edges={rule}",)
         found = rescored(within, commands, *words) if rule != "net" else qlora("--complete", *words)

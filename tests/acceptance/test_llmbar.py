@@ -77,6 +77,7 @@ def words(replay: Replay, sweep: tuple[str, bool]) -> list[str]:
         "swap=both",
         "tracking=none",
         "scoring.bootstrap=100",
+        f"judge.transport={'litellm' if sweep[1] else 'direct'}",  # each in both subsets
         "-m",
     ]
 
@@ -177,13 +178,14 @@ def test_a_plan_costs_what_the_run_then_costs(
 def test_the_study_pays_each_judging_once_and_its_leaderboard_is_the_published_table(
     replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thorough: bool
 ) -> None:
-    """By default of one judge, whose 24 jobs are the study's settings."""
+    """By default of one judge on one subset, whose 12 jobs are the study's settings."""
     judges = ("GPT-4", "ChatGPT", "PaLM2") if thorough else ("ChatGPT",)
+    subsets = [*FOLDERS] if thorough else ["Natural"]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     before = replay.stat().get("requests", 0)
-    paths = ",".join(str(replay_data(subset)) for subset in FOLDERS)
+    paths = ",".join(str(replay_data(subset)) for subset in subsets)
     study = [
         f"judge.name={','.join(judges)}",
         f"judge.api_base=http://127.0.0.1:{replay.port}/v1",
@@ -192,18 +194,18 @@ def test_the_study_pays_each_judging_once_and_its_leaderboard_is_the_published_t
     ]
     assert main(["run", "llmbar_replay", *study, "scoring.bootstrap=2", "hydra.sweep.dir=study"]) == 0
     board = json.loads((tmp_path / "study" / "leaderboard.json").read_text("utf-8"))
-    assert len(board["rows"]) == 24 * len(judges)
+    assert len(board["rows"]) == 12 * len(subsets) * len(judges)
     sent = sum(metrics(tmp_path / "study" / row["job"])["calls"]["sent"] for row in board["rows"])
-    assert sent == replay.stat()["requests"] - before == 3 * len(judges) * 2 * (100 + 92)
-    for row in (row for row in TABLE if row[1] in judges):
-        check_standings(row, [one for one in board["rows"] if is_of(row, one["name"], judges)])
+    assert sent == replay.stat()["requests"] - before == 3 * len(judges) * 2 * sum(SIZE[subset] for subset in subsets)
+    for row in (row for row in TABLE if row[0] in subsets and row[1] in judges):
+        check_standings(row, [one for one in board["rows"] if is_of(row, one["name"], judges, subsets)])
 
 
-def is_of(row: Row, name: str, judges: Sequence[str]) -> bool:
-    """Whether a job is of a row; the name of an only judge is not part of its name."""
+def is_of(row: Row, name: str, judges: Sequence[str], subsets: Sequence[str]) -> bool:
+    """Whether a job is of a row; the name of an only judge or subset is not part of its name."""
     subset, model, strategy = row
     mine = f"judge.name={model}," in name or [model] == [*judges]
-    return mine and f"strategy={strategy}," in name and FOLDERS[subset] in name
+    return mine and f"strategy={strategy}," in name and ([subset] == [*subsets] or FOLDERS[subset] in name)
 
 
 def check_standings(row: Row, standings: list[dict[str, Any]]) -> None:

@@ -296,7 +296,7 @@ def test_what_cannot_be_served_is_one_line(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
 def test_a_signal_ends_it_with_0_and_no_key_is_written(judge: tuple[str, ...], tmp_path: Path, number: int) -> None:
     port, log = free_port(), tmp_path / "log"
     commands = Commands(tmp_path, {"EVALKIT_SERVE_KEY": "first-key-0123,second-key-4567"})
