@@ -36,6 +36,8 @@ Unit = Literal["pair", "response", "class"]
 Cells = Json
 Getter = str | Callable[[Any], Any]
 Field = Getter | tuple[Getter, ...]
+MORE_THAN_TEXT: Final = "cases with more than text, whose messages are in the metadata: "
+"""Note on messages that cannot be shown as text."""
 PREFIXES: Final = ("score.", "label.", "metadata.")
 """Beginnings of cells for the scores of criteria, the labels of annotators, and metadata."""
 _ALL: Final = ("id", "prompt", "context", "reference", "text", "judge", "sample", "confidence", "label", "metadata")
@@ -211,7 +213,7 @@ def more_than_text(records: Sequence[Record]) -> list[str]:
     if not names:
         return []
     listed = ", ".join([*names][:_NAMED]) + (", …" if len(names) > _NAMED else "")
-    return [f"cases with more than text, whose messages are in the metadata: {len(names)} ({listed})"]
+    return [f"{MORE_THAN_TEXT}{len(names)} ({listed})"]
 
 
 def _differing(records: Sequence[Record]) -> dict[str, dict[str, None]]:

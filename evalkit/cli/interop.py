@@ -26,6 +26,7 @@ FOLDER = "hydra.run.dir="
 FIELD = "dataset.fields."
 BATCH = "openai_batch"
 SHOWN = 5
+TASK_COUNT = 50
 MLFLOW = "mlflow"
 TASKS = ("argilla", "label_studio")
 PARAPHRASES = "paraphrases"
@@ -326,6 +327,10 @@ def label(arguments: Namespace) -> int:
         raise UsageError("label", "needs one of FILE, --page, --next N, --to mlflow and --from mlflow")
     if arguments.next and (file is not None or arguments.source is not None or arguments.informative):
         raise UsageError("label", "--next is for labels to be given: use it alone, with --page, or with --to mlflow")
+    if arguments.n is not None and arguments.next:
+        raise UsageError("label", f"--next {arguments.next} says how many: omit --n")
+    if arguments.n is not None and not (arguments.page or arguments.to):
+        raise UsageError("label", "--n needs --page or --to mlflow")
     for flag in () if arguments.page else ("informative", "annotator", "port"):
         if getattr(arguments, flag) not in (None, False):
             raise UsageError("label", f"--{flag} needs --page")
@@ -419,7 +424,7 @@ def _on_page(result: RunResult, folder: Path, arguments: Namespace) -> int:
         session = LabelSession(
             result,
             "human" if arguments.annotator is None else arguments.annotator,
-            count=arguments.next or arguments.n,
+            count=arguments.next or arguments.n or TASK_COUNT,
             seed=arguments.seed,
             informative=arguments.informative or bool(arguments.next),
             sampler=sample_next if arguments.next else sample_for_labeling,
@@ -491,7 +496,9 @@ def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> 
     from evalkit.interop.labeling import sample_for_labeling
     from evalkit.tracking.review import send_tasks
 
-    sample = _next(result, arguments) if arguments.next else sample_for_labeling(result, arguments.n, seed)
+    sample = (
+        _next(result, arguments) if arguments.next else sample_for_labeling(result, arguments.n or TASK_COUNT, seed)
+    )
     if not sample.units:
         raise ConfigError("the run has no verdicts to label", where="evalkit label", remedy="name another run")
     sent = send_tasks(_config(result, overrides).tracking, result, sample, names, folder=Path.cwd())

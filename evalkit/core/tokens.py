@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from evalkit.core.display import shorten
 from evalkit.core.turns import parse, render, unit_of
+from evalkit.errors import ConfigError
 from evalkit.types import Case, Message
 
 CHARACTERS_PER_TOKEN = 4
+_SHOWN = 60
 _PER_BYTE = 2
 """ASCII characters with as many tokens as one UTF-8 byte after the first of a non-ASCII character."""
 
@@ -36,15 +39,22 @@ def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
     """Return a case that fits: if it does not, with its longest texts cut to equal lengths, as long as possible.
 
     In numbered turns of a conversation, the results of tools are cut first. Only if this is not enough, all parts are
-    cut, and no heading is lost. A text that is cut says how much is omitted. If nothing fits, almost nothing is left,
-    and the provider refuses it.
+    cut, and no heading is lost. A text that is cut says how much is omitted. If there is room for less than that, the
+    provider refuses the case.
 
     Args:
         case: The case.
         fits: Returns whether a case fits; shorter texts fit if longer ones do.
+
+    Raises:
+        ConfigError: If the prompt is too long without the case's texts.
     """
     if fits(case):
         return case
+    if not fits(_without_texts(case)):
+        what = f"the prompt does not fit judge.context even without the texts of case '{shorten(case.id, _SHOWN)}'"
+        remedy = "shorten the template, criteria, rubric or checklist, or set a larger judge.context"
+        raise ConfigError(what, where="dataset.fit=ends", remedy=remedy)
     results = unit_of(case.prompt) is not None or any(unit_of(one.text) is not None for one in case.responses)
     results = results and fits(_cut(case, 1, results=True))
     texts = [case.prompt, case.context or "", *(one.text for one in case.responses)]
@@ -53,6 +63,11 @@ def fit_ends(case: Case, fits: Callable[[Case], bool]) -> Case:
         middle = (least + most + 1) // 2
         least, most = (middle, most) if fits(_cut(case, middle, results=results)) else (least, middle - 1)
     return _cut(case, least, results=results)
+
+
+def _without_texts(case: Case) -> Case:
+    bare = tuple(replace(one, text="") for one in case.responses)
+    return replace(case, prompt="", context=None, reference=None, responses=bare)
 
 
 def _cut(case: Case, most: int, *, results: bool) -> Case:

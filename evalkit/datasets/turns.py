@@ -36,12 +36,15 @@ _CALLS: Final = frozenset({"tool_use", "tool_call", "function_call"})
 _RESULTS: Final = frozenset({"tool_result", "tool_call_response", "function_call_output"})
 _THOUGHTS: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
 _RESPONSES: Final = {MESSAGES: "response", f"{MESSAGES}_a": "response_a", f"{MESSAGES}_b": "response_b"}
+ENDS: Final = {end: name for name, end in _RESPONSES.items()}
+"""The name of messages by that of the response that they are."""
 _REPLACED: Final = ("prompt", "response", "response_a", "response_b", "responses")
 LARGEST: Final = 1_000_000_000
 """The most characters that the units of one conversation may have with their contexts."""
 OUTCOME, SPAN = "outcome", "span_id"
 ONE_TURN = "conversations without messages, made of the prompt and the response"
 WHOLE = "annotators' labels of whole conversations, not used for their {}s"
+TAKEN = "labels of whole conversations omitted, because the rows have a column 'outcome': rename it to keep both"
 UNPAIRED = "{}s that not every conversation of the case has, omitted"
 
 
@@ -348,6 +351,8 @@ class Conversations:
         outcome = next((one for one in known if one not in (ABSENT, None)), None)
         if any(not isinstance(given, list) or len(given) != shared for given in people.values()):
             self._tally.add(WHOLE.format(unit), place)
+        if outcome is not None and OUTCOME in base:
+            self._tally.add(TAKEN, place)
         plain = [{key: entry[key] for key in ("model",) if key in entry} for entry in entries]
         for number in range(1, shared + 1):
             own, span = conversations[0].labels.get(number), conversations[0].trace_spans.get(number)
@@ -384,6 +389,40 @@ class Conversations:
         if self._config.after and len(conversations) == 1 and (after := conversations[0].after(number)):
             found["context"] = "\n\n".join([*filter(None, [_context(row.get("context"))]), *after])
         return {name: value for name, value in found.items() if value is not ABSENT}
+
+
+def last_unit(row: Row, config: DatasetConfig, mode: str) -> Row:
+    """Return the row of the last turn or step of one case, or of its whole conversation.
+
+    Args:
+        row: The fields of a case. Each response is a text or a list of messages, which follow the prompt if there is
+            one.
+        config: What is judged.
+        mode: The mode of the run.
+
+    Raises:
+        DatasetError: If a response is neither, or nothing in it can be judged.
+    """
+    prompt = as_messages("user", row["prompt"]) if row.get("prompt") is not None else []
+    several = isinstance(row.get("responses"), list)
+    named = {"responses": row["responses"]} if several else {name: row[name] for name in ENDS if name in row}
+    found: Row = {name: value for name, value in row.items() if name not in _REPLACED}
+    for name, value in named.items():
+        each = [[*prompt, *_answer(one, name)] for one in (value if several else [value])]
+        found[name] = each if several else each[0]
+    fields = {MESSAGES: "responses"} if several else {ENDS[name]: name for name in named}
+    read = config.model_copy(update={"fields": fields})
+    *_, last = Conversations(read, mode, (), Tally()).rows(found, 1, "case")
+    return last
+
+
+def _answer(value: Any, name: str) -> list[Any]:
+    if _is_conversation(value):
+        return list(value)
+    if isinstance(value, str):
+        return as_messages("assistant", value)
+    remedy = 'pass a text, or messages such as {"role": "assistant", "content": "…"}'
+    raise DatasetError(f"{name} is neither a text nor a list of messages", where="case", remedy=remedy)
 
 
 def _context(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from evalkit.benchmarks.benchmark import Importer
 from evalkit.benchmarks.judgment_files import peek
+from evalkit.benchmarks.layouts import MORE_THAN_TEXT
 from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.datasets import Source
 from evalkit.datasets.compression import bare_name, inner_suffix
@@ -103,7 +104,8 @@ def _read(reader: Importer, path: Path, notes: dict[str, None], where: str, *, t
     answers, written = sum(len(case.responses) for case in cases), sum(len(one.answers) for one in samples.values())
     if not written:
         raise DatasetError("has no answers to judge", where=str(path), remedy="use a log with the models' answers")
-    every = [*parsed.notes, *(note for note in counted if note.startswith(_ABOUT_ANSWERS))]
+    noted = [note for note in parsed.notes if not (turns and note.startswith(MORE_THAN_TEXT))]  # turns show messages
+    every = [*noted, *(note for note in counted if note.startswith(_ABOUT_ANSWERS))]
     if written < answers:
         every.append(f"answers that are missing, omitted: {answers - written} of {answers}")
     notes.update(dict.fromkeys(f"{where}{note}" for note in every))

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Final
 
 from evalkit.core.annotations import UNKNOWN, inclusion
-from evalkit.datasets.labels import has_label
+from evalkit.datasets.labels import has_label, is_labeled
 from evalkit.errors import ConfigError
 from evalkit.interop.labeling import EACH, KINDS, LabelSample, labeled_size, strata_of
 from evalkit.results import RunResult
@@ -65,15 +65,22 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
     metric = next((one for name, one in result.metrics.items() if _is_corrected(name, one)), None)
     target = (metric.name if metric else "a").rpartition("/")[2]
     residuals, units = _residuals(result, target.upper() if labeled_size(result) == 2 else target)
-    labeled = {case.id for case in result.cases if case.id in units and (has_label(case) or case.labels)}
+    judged = [case for case in result.cases if case.id in units]
+    labeled = {case.id for case in judged if has_label(case) or case.labels}
     chances = {case.id: inclusion(case) for case in result.cases}
     if UNKNOWN in chances.values():
         remedy = "label more cases with --informative, which repairs that"
         raise ConfigError("labels were picked with unknown probabilities", where=str(result.folder), remedy=remedy)
     if not count or len(labeled) >= len(units):
-        raise ConfigError("has no unlabeled case with a verdict", where=str(result.folder), remedy="name another run")
+        what, remedy = "has no unlabeled case with a verdict", "name another run"
+        responses = {case.id: [case.responses[place] for unit in units[case.id] for place in unit] for case in judged}
+        if any(len(set(map(is_labeled, each))) > 1 for each in responses.values()):
+            what = "each case has a label of some response, and --next samples whole cases"
+            remedy = "label the other responses in a file: evalkit label RUN FILE"
+        raise ConfigError(what, where=str(result.folder), remedy=remedy)
     total = min(len(labeled) + count, len(units))
-    members, before = next(_fitting(strata_of(result, [*units], seed), labeled, total))
+    levels = _apart(strata_of(result, [*units], seed), _of_unlabeled_systems(result, labeled))
+    members, before = next(_fitting(levels, labeled, total))
     sizes = {name: len(cases) for name, cases in members.items()}
     spread, single = _spreads(members, residuals)
     after = _allocated(sizes, before, spread, total)
@@ -95,14 +102,30 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
     return NextLabels(sample, total, single / variance, metric, width, at_random)
 
 
+def _of_unlabeled_systems(result: RunResult, labeled: Set[str]) -> set[str]:
+    """Return the cases whose responses are of systems without labels, if other systems have labels."""
+    models = {case.id: {one.model for one in case.responses if one.model} for case in result.cases}
+    known = {model for case in labeled for model in models[case]}
+    return {case for case, named in models.items() if known and named and not named & known}
+
+
+def _apart(levels: Iterable[dict[str, list[str]]], others: Set[str]) -> Iterator[dict[str, list[str]]]:
+    """Yield strata in which systems without labels are apart: the labels of a stratum are a random part of it."""
+    for members in levels:
+        parts = {name: [case for case in cases if case not in others] for name, cases in members.items()}
+        parts |= {f"{name}, new system": [case for case in cases if case in others] for name, cases in members.items()}
+        yield {name: cases for name, cases in parts.items() if cases}
+
+
 def _fitting(
     levels: Iterable[dict[str, list[str]]], labeled: Set[str], total: int
 ) -> Iterator[tuple[dict[str, list[str]], dict[str, int]]]:
     """Yield the strata for which so many labels are enough, each with at least one, and their labels so far."""
-    for members in levels:
+    ordered = list(levels)
+    for place, members in enumerate(ordered, 1):
         before = {name: sum(case in labeled for case in cases) for name, cases in members.items()}
         empty = sum(not count for count in before.values())
-        if len(members) == 1 or (len(members) <= total // EACH and empty <= total - len(labeled)):
+        if place == len(ordered) or (len(members) <= total // EACH and empty <= total - len(labeled)):
             yield members, before
 
 

@@ -15,6 +15,7 @@ from evalkit.config import CHECKLIST, DatasetConfig, GateConfig, RunConfig, Runn
 from evalkit.config.run_config import config_error, refuse_cascade
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of
+from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.errors import ConfigError
 from evalkit.results import RunResult
 from evalkit.runs import read_run, write_files
@@ -88,7 +89,7 @@ def judge_folder(result: RunResult) -> JudgeFolder:
     config, runner = result.config, result.config.runner
     limits = RunnerConfig(concurrency=runner.concurrency, timeout=runner.timeout, retries=runner.retries)
     bare: dict[str, Any] = {
-        "dataset": DatasetConfig(),
+        "dataset": _units_of(config.dataset),
         "tracking": TrackingConfig(),
         "store": StoreConfig(),
         "gate": GateConfig(),
@@ -98,6 +99,12 @@ def judge_folder(result: RunResult) -> JudgeFolder:
     return JudgeFolder(
         config.model_copy(update=bare), templates, Validation(describe_trust(result), f"the metrics of {where}")
     )
+
+
+def _units_of(data: DatasetConfig) -> DatasetConfig:
+    """Return only what verdicts are about: texts, or conversations, turns or steps of messages."""
+    fields = {MESSAGES: "response"} if data.has_turns else {}
+    return DatasetConfig(unit=data.unit, after=data.after, fields=fields)
 
 
 def judge_files(result: RunResult, folder: Path) -> dict[str, bytes]:

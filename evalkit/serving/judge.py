@@ -16,6 +16,7 @@ from evalkit.api import JudgingSession
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.config.run_config import config_error
 from evalkit.datasets.case_reader import CaseReader
+from evalkit.datasets.turns import last_unit
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.evaluators.answers import rationale
@@ -138,7 +139,8 @@ class Judge:
 
         Args:
             **fields: The fields of a case: `prompt`; `response`, `response_a` and `response_b`, or `responses`;
-                `context`, `reference`, `checklist`, `id`.
+                `context`, `reference`, `checklist`, `id`. For a judge of turns or steps, a response can be a list of
+                messages, of which the last turn or step is judged; a prompt comes before them, and can be omitted.
 
         Raises:
             DatasetError: If they are not a case for this judge.
@@ -213,9 +215,11 @@ class Judge:
         # A new reader for each case, because readers count what they find.
         mode, classes = self.config.mode, self.config.rubric.named_classes
         reader = CaseReader(DatasetConfig(), mode.name, items=mode.items, classes=classes)
-        case = reader.read({"id": number, **row}, 1, "case")
+        row = {"id": number, **row}
+        unit = last_unit(row, self.config.dataset, mode.name) if self.config.dataset.has_turns else row
+        case = reader.read(unit, 1, "case")
         assert case is not None  # only dataset.on_error omits a row
-        return case
+        return replace(case, id=str(row["id"])) if unit is not row else case
 
     async def judged(self, cases: Sequence[Case]) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
         """Return the judgments and verdicts on cases with different ids; the errors are those of a call."""

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -27,6 +27,11 @@ VARIANTS: Final = 16
 """The number of other criteria and rubrics that stay prepared."""
 _TEXTS: Final = {"prompt", "context", "response", "response_a", "response_b"}
 _OVER: Final = "budget"
+Answer: TypeAlias = str | list[Any]
+MESSAGES: Final = (
+    " For a judge of turns or steps, it can be a list of messages with role and content, or tool_calls; the last turn "
+    "or step is judged."
+)
 
 
 class CaseInput(BaseModel):
@@ -35,11 +40,15 @@ class CaseInput(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     id: str | None = Field(None, description="A name of the case, which the result repeats.")
-    prompt: str = Field(description="The task that the responses answer, exactly as the responding models received it.")
-    response: str | None = Field(None, description="The response, for a judge of single responses.")
-    response_a: str | None = Field(None, description="The first response, for a judge of pairs.")
-    response_b: str | None = Field(None, description="The second response, for a judge of pairs.")
-    responses: list[str] | None = Field(None, description="The responses, for a judge of pairs or lists.")
+    prompt: str | None = Field(
+        None,
+        description="The task that the responses answer, exactly as the responding models received it; messages can "
+        "hold it instead.",
+    )
+    response: Answer | None = Field(None, description="The response, for a judge of single responses." + MESSAGES)
+    response_a: Answer | None = Field(None, description="The first response, for a judge of pairs." + MESSAGES)
+    response_b: Answer | None = Field(None, description="The second response, for a judge of pairs." + MESSAGES)
+    responses: list[Answer] | None = Field(None, description="The responses, for a judge of pairs or lists.")
     context: str | None = Field(None, description="Background that the judge needs, such as retrieved documents.")
     reference: str | None = Field(None, description="A reference answer.")
     checklist: list[str | JsonObject] | None = Field(None, description="The requirements, for a checklist judge.")

@@ -106,3 +106,33 @@ def test_only_results_are_cut_if_that_is_enough():
     assert 0 < omitted(parts[1].text, long.text) < 500
     said, long, short = parts_of(fit_ends(case, lambda one: size(one) <= 400))
     assert all("omitted" in one.text for one in (said, long, short))
+
+
+@pytest.mark.parametrize("own", [0, 50, 400])
+@pytest.mark.parametrize("fixed", [0, 300, 500])
+def test_a_prompt_that_is_too_long_without_the_case_is_an_error(fixed, own):
+    case = Case("c", "q" * own, (Response("a" * own),), context="x" * own)
+
+    def fits(one):
+        return fixed + size(one) <= 400
+
+    if fixed <= 400:
+        cut = fit_ends(case, fits)
+        assert (cut is case) == fits(case)
+    else:
+        with pytest.raises(
+            ConfigError, match=r"the prompt does not fit judge\.context even without the texts of case 'c'"
+        ):
+            fit_ends(case, fits)
+
+
+def test_a_long_template_is_one_line_before_any_call(provider, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    RewardServer(context=400).install(provider)
+    (tmp_path / "d.jsonl").write_text(json.dumps({"id": "c", "prompt": "Why?", "responses": ["a", "b"]}) + "\n")
+    words = ["judge=gpt-4o-mini", f"judge.api_base={provider.api_base}", "judge.context=400", "dataset.fit=ends"]
+    long = f"criteria.quality.description='{'be careful ' * 300}'"
+    done = call_main(capfd, "run", *words, f"+{long}", "dataset=file", "dataset.path=d.jsonl", *BRIEF, status=1)
+    line = done.err.strip().splitlines()[-1]
+    assert "dataset.fit=ends: the prompt does not fit judge.context even without the texts of case 'c'" in line
+    assert not provider.requests

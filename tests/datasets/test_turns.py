@@ -348,3 +348,21 @@ def test_trajectories_are_joined_to_the_published_checklists(
     cases = load_cases(DatasetConfig.model_validate(config), mode="checklist").cases
     assert [case.metadata["conversation"] for case in cases] == [id_ for id_ in ids for _ in range(3)]
     assert all(case.checklist for case in cases)
+
+
+@pytest.mark.parametrize("unit", ["turn", "step"])
+@pytest.mark.parametrize("label", [None, 4, "list"])
+@pytest.mark.parametrize("outcome", [None, "won", ""])
+def test_a_label_of_the_whole_conversation_is_kept_or_counted(unit, label, outcome):
+    """Of the label of a conversation and a column `outcome`, none is lost without a note."""
+    count = len(load([{"id": "a", "messages": CHAT}], unit=unit).cases)
+    given = [3] * count if label == "list" else label
+    row = {"id": "a", "messages": CHAT, "label": given, **({} if outcome is None else {"outcome": outcome})}
+    dataset = load([row], unit=unit)
+    kept = {case.metadata.get("outcome") for case in dataset.cases}
+    noted = [note for note in dataset.notes if "the rows have a column 'outcome': rename it to keep both" in note]
+    if label == 4 and outcome is None:
+        assert (kept, noted) == ({4}, [])
+    else:
+        assert kept == {outcome}
+        assert len(noted) == (label == 4)

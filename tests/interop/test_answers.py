@@ -140,6 +140,10 @@ def test_messages_of_agents_are_those_of_the_log_and_of_each_answer(here):
     assert {case.id: case.metadata["messages"] for case in found} == messages
     assert [one["role"] for one in messages["q0"]] == ["user", "assistant", "tool", "assistant"]
     assert "cases with more than text, whose messages are in the metadata: 3 (q0, q1, q2)" in notes
+    for unit in ("turn", "step"):
+        found, notes = cases(str(agent), f"dataset.unit={unit}")
+        assert not any("messages" in case.metadata for case in found)
+        assert not any("more than text" in note for note in notes)
     pairs, notes = cases(f"[{plain},{agent}]", mode="pairwise")
     assert {case.id: case.metadata["messages"] for case in pairs} == {id_: [None, own] for id_, own in messages.items()}
     assert f"{plain}: cases with more than text, whose messages are in the metadata: 1 (7)" in notes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -196,6 +197,11 @@ def test_the_command_samples_and_says_what_to_expect(call: Callable[..., Done], 
         (["labels.csv", "--next", "5"], "--next is for labels to be given"),
         (["--next", "5", "--from", "mlflow"], "--next is for labels to be given"),
         (["--next", "5", "--page", "--informative"], "--next is for labels to be given"),
+        (["--next", "5", "--n", "7"], "--next 5 says how many: omit --n"),
+        (["--next", "5", "--n", "50", "--page"], "--next 5 says how many: omit --n"),
+        (["--next", "5", "--n", "7", "--to", "mlflow"], "--next 5 says how many: omit --n"),
+        (["labels.csv", "--n", "7"], "--n needs --page or --to mlflow"),
+        (["--from", "mlflow", "--n", "7"], "--n needs --page or --to mlflow"),
     ],
 )
 def test_words_that_do_not_go_with_it(
@@ -220,3 +226,52 @@ def test_labels_of_an_earlier_sample_stay_in_it() -> None:
     again = next_labels(scored(config(50), cases, list(result.judgments)), 20)
     assert set(first.probabilities) < set(again.sample.probabilities)
     assert again.labels == 80
+
+
+def graded(models, labeled, texts=1):
+    """Score cases of each system, the first `labeled` of each with a grade; with `texts` of 2, systems share cases."""
+    config = RunConfig.model_validate(
+        {
+            "judge": {"model": "m"},
+            "criteria": {"quality": ""},
+            "swap": {"policy": "none"},
+            "mode": {"name": "pointwise"},
+            "scoring": {"bootstrap": 50},
+        }
+    )
+    answers = [[(model, n)] for model in models for n in range(60)]
+    if texts > 1:
+        answers = [[(model, n) for model in models] for n in range(60)]
+    cases, judgments = [], []
+    for number, each in enumerate(answers):
+        responses = tuple(
+            Response("a", model=model, grade=float(1 + n % 5) if n < labeled[model] else None) for model, n in each
+        )
+        cases.append(Case(f"{number}-{''.join(model for model, _ in each)}", f"q{each[0][1]}", responses))
+        for place, (_, n) in enumerate(each):
+            score = {"quality": float(1 + (n + place) % 5)}
+            judgments.append(Judgment(cases[-1].id, (place,), (place,), 0, "m", "ok", None, criteria=score))
+    return scored(config, cases, judgments)
+
+
+@pytest.mark.parametrize("count", [1, 5, 20, 60, 200])
+@pytest.mark.parametrize("known", [20, 60])
+def test_a_system_without_labels_has_probabilities_of_its_own(known, count):
+    """Labels of A are no random sample of A and B: A's have their share of A, and new ones theirs of B."""
+    found = next_labels(graded("AB", {"A": known, "B": 0}), count)
+    chances = found.sample.probabilities
+    sampled = Counter(case[-1] for case in chances)
+    for system, cases in (("A", 60), ("B", 60)):
+        whole = sum(1 / chance for case, chance in chances.items() if case.endswith(system))
+        assert whole == pytest.approx(cases)
+    assert sampled["B"] >= 1
+    assert sampled.total() == min(known + count, 120)
+    if known == 60:
+        assert all(chance == 1 for case, chance in chances.items() if case.endswith("A"))
+
+
+def test_a_system_without_labels_in_cases_of_others_is_one_line():
+    with pytest.raises(ConfigError, match="each case has a label of some response, and --next samples whole cases"):
+        next_labels(graded("AB", {"A": 60, "B": 0}, texts=2), 10)
+    with pytest.raises(ConfigError, match="has no unlabeled case"):
+        next_labels(graded("AB", {"A": 60, "B": 60}), 10)
