@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from evalkit.cli.parser import COMMANDS, STATUS, config_groups, default_note, subparsers
 from evalkit.config import JudgeConfig, RunConfig
+from evalkit.config.align import AlignConfig
 from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, Verdict, WeightedJudgment
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -201,6 +202,14 @@ def config_page() -> str:
             parts.append(_table(model, prefix))
             parts += _nested(model, prefix, {JudgeConfig, model})
         parts.append(f"Example:\n\n```text\nevalkit run {EXAMPLES[name]}\n```")
+    parts += [
+        "## evalkit align",
+        f"{AlignConfig.__doc__} These are settings of this command only; `tune` has no prefix.",
+    ]
+    parts.append(_table(AlignConfig, "align.").replace("`align.tune`", "`tune`"))
+    parts.append(
+        "Example:\n\n```text\nevalkit align runs/first tune=prompt align.model=openai/gpt-4o align.budget_usd=5\n```"
+    )
     return "\n\n".join(parts) + "\n"
 
 

@@ -24,7 +24,7 @@ from evalkit.alignment.gepa_optimizer import GepaOptimizer
 from evalkit.alignment.prompts import TEMPLATE, Instruction, Trials
 from evalkit.alignment.search import USABLE, Candidate, Side, agreement, candidates, depends_on_others, obstacle
 from evalkit.api import rescore
-from evalkit.config import RunConfig
+from evalkit.config import RunConfig, refuse_cascade
 from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig, Knob
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.resources import project
@@ -289,6 +289,7 @@ def check_calls(labels: Labels, settings: AlignConfig) -> None:
     Raises:
         ConfigError: if not.
     """
+    refuse_cascade(labels.result.config, "align a run of one of its judges")
     if PROMPT in settings.tune:
         Instruction.of(labels.result)
         GepaOptimizer()

@@ -93,6 +93,9 @@ def test_the_next_judge_is_asked_only_about_what_the_first_one_is_not_sure_of(ca
     assert [Path("first/cascade.json").exists(), "cascade.json" in files] == [True, True]
     assert [Path("first/panel.json").exists(), "panel.json" in files] == [False, False]
     assert "the labels choose the thresholds of a cascade" in call("align", "first", "tune=[vote]", status=1).line()
+    for tune in ("tune=prompt", "tune=examples"):
+        line = call("align", "first", tune, "align.model=m", "align.budget_usd=1", status=1).line()
+        assert "a cascade need labels and verdicts of all cases; align a run of one of its judges" in line
     assert len(provider.requests) == 320
 
 
