@@ -24,7 +24,6 @@ from evalkit.config import CHECKLIST, Criterion, RunConfig
 from evalkit.config.align import AlignConfig
 from evalkit.config.run_config import config_error
 from evalkit.core.atomic_files import file_errors, write_file
-from evalkit.core.checklists import ChecklistError
 from evalkit.core.redaction import redact
 from evalkit.decision import ITEMS, SOME_MISSING, Kind
 from evalkit.errors import ConfigError
@@ -131,6 +130,7 @@ class Proposals:
         shown = shown_cases(config, self.kind, self.train)
         cases = [one for one in shown if one["agreed"] < 1][: self.settings.cases]
         if not cases:
+            self.tell("the judge agrees with all labels of train, so there is nothing to propose from")
             return []
         known = own_criteria(config)
         taken = {*known, *(item.id for case in self.result.cases for item in case.checklist)}
@@ -197,13 +197,14 @@ class Proposals:
 
     def _joined(self, kept: Sequence[Proposal], sides: Mapping[str, Side], tried: int) -> Candidate:
         """Add the kept ones to each other, largest gain first, if each adds to those before it."""
-        ordered = sorted(kept, key=lambda one: -(0.0 if one.gain is None else one.gain.metric.value or 0.0))
-        chosen, config = ordered[:1], self.result.config
-        side = None if not chosen else sides[chosen[0].name]
-        for one in ordered[1:]:
+        if not kept:
+            return Candidate({}, 0.0)
+        first, *rest = sorted(kept, key=lambda one: -(0.0 if one.gain is None else one.gain.metric.value or 0.0))
+        chosen, config, side = [first], self.result.config, sides[first.name]
+        for one in rest:
             before, after = with_proposals(config, chosen), with_proposals(config, [*chosen, one])
             answered = self._answered(after)
-            if answered is None or side is None:
+            if answered is None:
                 return Candidate({}, 0.0)
             gain = self._gain(before, side, after, answered)
             if self._shown(gain, None if gain is None or gain.p is None else gain.p * tried):
@@ -211,7 +212,7 @@ class Proposals:
             else:
                 place = self.tried.index(one)
                 self.tried[place] = replace(one, result="covered")
-        return with_proposals(config, chosen) if chosen else Candidate({}, 0.0)
+        return with_proposals(config, chosen)
 
     def _gain(self, before: Candidate, own: Side, after: Candidate, side: Side) -> Difference | None:
         """Return the paired difference on dev, `None` if the answers have no agreement."""
@@ -400,10 +401,7 @@ def read_criteria(config: RunConfig, path: Path) -> Candidate:
     except ValidationError as error:
         wrong = config_error(error, [])
         raise ConfigError(f"{wrong.where}: {wrong.what}", where=str(path), remedy=wrong.remedy or remedy) from None
-    except ChecklistError as error:
-        raise ConfigError(error.what, where=str(path), remedy=error.remedy) from None
-    same = own_criteria(own) == own_criteria(config) and own.raw_weights() == config.raw_weights()
-    if same:
+    if own.criteria == config.criteria and own.mode.checklist == config.mode.checklist:
         raise ConfigError("has the run's own criteria", where=str(path), remedy="change them, or keep the judge")
     return Candidate({ITEMS_KEY: own.mode.checklist} if items else {CRITERIA: own.criteria}, 0.0)
 

@@ -228,7 +228,8 @@ def _print(found: Alignment, folder: Path) -> None:
     elif found.preset is not None:
         group = CRITERIA if CRITERIA in found.settings else "method"
         said = "proved" if {CRITERIA, ITEMS_KEY} & found.settings.keys() else "written"
-        console.print(f"{said}: {found.preset}; use it with {group}={found.preset.stem}")
+        moved = "" if found.preset.parent.name == group else f"copy it to conf/{group}, and "
+        console.print(f"{said}: {found.preset}; {moved}use it with {group}={found.preset.stem}")
     console.print(f"written: {folder / ALIGNMENTS}")
 
 

@@ -8,16 +8,23 @@ import random
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from evalkit.alignment.criteria import checked_text, read_proposals, safe_name
+from evalkit.alignment.criteria import check_criteria, checked_text, read_proposals, safe_name, with_items
+from evalkit.alignment.search import Side
+from evalkit.config import JudgeConfig
+from evalkit.decision import ITEMS, PAIRS
 from evalkit.errors import ConfigError
 from evalkit.holdout import read_split
 from evalkit.parsing import UnreadableError
+from evalkit.types import Case, ChecklistItem, Response
+from tests.alignment.conftest import pair, passes, write
+from tests.alignment.test_search import config_of
 from tests.support.command_line import Commands, call_main
 from tests.support.fake_provider import Provider, Reply, said
 
@@ -32,6 +39,7 @@ SAME = {"name": "source", "description": "  the RESPONSE cites a source"}
 AGREES = {"name": "origin", "description": "It names the origin of each claim."}
 USELESS = {"name": "rhymes", "description": "The response has rhymes."}
 HOSTILE = {"name": "../{{x}}", "description": "<script>alert(1)</script>"}
+CHECKED: dict[str, Any] = {"swap": {"policy": "none"}, "rubric": {"min": 0, "max": 1, "levels": {}}}
 PROPOSED = [USELESS, MATTERS, SAME, AGREES, HOSTILE]
 
 
@@ -154,8 +162,9 @@ def test_the_criterion_that_matters_is_kept_and_proved(mode, run, provider, capf
     assert calls(provider, "writer") == 1
     assert len(provider.requests) - 1 == 3 * asked - (stored + len(split.dev) if mode == "checklist" else 0)
     assert found["calls"] == len(provider.requests)
-    again = call_main(capfd, *words(provider, "align.name=again"))
+    again = call_main(capfd, *words(provider))
     assert "No calls, $0" in again.out
+    assert f"written: {folder}/aligned-2.yaml" in again.out
     provider.requests.clear()
     proved = call_main(capfd, "align", "run", "tune=criteria", f"align.criteria={path}", "align.budget_usd=1")
     assert "Better on test labels that did not choose the settings." in proved.out
@@ -178,27 +187,47 @@ def test_shuffled_labels_keep_none(mode, run, provider, capfd):
     assert not Path("conf").exists()
 
 
+HALVES = [{"name": f"half {k}", "description": f"It names origins of kind {k}."} for k in (0, 1)]
+
+
+def half(body: dict[str, Any], proposed: list[dict[str, str]]) -> Reply:
+    """Each half finds some responses without a source, and no other."""
+    if body["model"] == "writer":
+        return said(json.dumps({"criteria": proposed}), usage=(100, 0))
+    user = body["messages"][1]["content"]
+    response = user.partition("<response>")[2].partition("</response>")[0].strip()
+    kind = int(chance(response, "half") < 0.5)
+    some = HALVES[kind]["description"] in user and "source" not in response
+    return said("[[fail]]", usage=(100, 0)) if some else judge(body)
+
+
 def test_a_criterion_that_adds_nothing_to_those_kept_is_left_out(run, provider, capfd):
-    """It is right on some cases where the other one is, and on no other."""
     run("classes")
-    half = {"name": "half", "description": "It names half of its origins."}
-
-    def partly(body: dict[str, Any]) -> Reply:
-        if body["model"] == "writer":
-            return said(json.dumps({"criteria": [half, MATTERS]}), usage=(100, 0))
-        user = body["messages"][1]["content"]
-        response = user.partition("<response>")[2].partition("</response>")[0].strip()
-        some = half["description"] in user and "source" not in response and chance(response, "half") < 0.6
-        return said("[[fail]]", usage=(100, 0)) if some else judge(body)
-
-    provider.rule = partly
+    provider.rule = lambda body: half(body, [HALVES[0], MATTERS])
     out = call_main(capfd, *words(provider)).out
-    assert {one["name"]: one["result"] for one in recorded()["proposals"]} == {
-        "half": "covered",
-        "cites_a_source": "kept",
-    }
+    results = {one["name"]: one["result"] for one in recorded()["proposals"]}
+    assert results == {"half_0": "covered", "cites_a_source": "kept"}
     assert "adds nothing to those kept" in out
     assert [*yaml.safe_load(Path("conf/criteria/aligned.yaml").read_text())] == ["overall quality", "cites_a_source"]
+
+
+def test_criteria_that_add_to_each_other_are_kept_together(run, provider, capfd):
+    run("classes")
+    provider.rule = lambda body: half(body, HALVES)
+    split = read_split(Path("run"))
+    assert split is not None
+    budget = f"align.budget_usd={(1 + 2.5 * len(split.dev)) * PRICE}"
+    assert "The budget did not pay for all answers" in call_main(capfd, *words(provider, budget), status=2).out
+    assert not Path("conf").exists()
+    call_main(capfd, *words(provider))
+    assert {one["result"] for one in recorded()["proposals"]} == {"kept"}
+    text = Path("conf/criteria/aligned.yaml").read_text()
+    assert "the last 2 are new" in text
+    assert {*yaml.safe_load(text)} == {"overall quality", "half_0", "half_1"}
+    assert len(provider.requests) == 3 * len(split.dev) + 1
+    Path("own.yaml").write_text(text)
+    out = call_main(capfd, "align", "run", "tune=criteria", "align.criteria=own.yaml", "align.budget_usd=1").out
+    assert "proved: own.yaml; copy it to conf/criteria, and use it with criteria=own" in out
 
 
 def test_a_budget_is_never_exceeded(run, provider, capfd):
@@ -339,6 +368,47 @@ def test_runs_without_criteria_are_refused(ties, tmp_path, monkeypatch, capfd):
         capfd, "align", "run", "tune=criteria", "align.model=openai/x", "align.budget_usd=1", status=1
     ).line()
     assert "own.md.j2: has no placeholder 'criteria'" in line
+
+
+def test_a_judge_that_agrees_with_all_labels_has_nothing_to_propose_from(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    cases = [pair(k, "AB"[k % 2]) for k in range(40)]
+    write(Path("run"), cases, [one for k in range(40) for one in passes(k, (1.0, -1.0)[k % 2])])
+    done = call_main(capfd, "align", "run", "tune=criteria", "align.model=openai/x", "align.budget_usd=1")
+    assert "the judge agrees with all labels of train" in done.err
+    assert "No other settings are better on dev" in done.out
+    assert "No calls, $0" in done.out
+
+
+def test_runs_whose_labels_or_judges_say_nothing_about_criteria_are_refused(tmp_path):
+    result = write(tmp_path / "run", [pair(0, "A")], passes(0, 1.0))
+    rewards = {"model": "m", "api_base": "http://x", "endpoint": "score"}
+    cascade = {"judges": [{"model": "a"}, {"model": "b"}], "vote": "cascade"}
+    for changed, kind, message in (
+        (replace(result, manifest={**result.manifest, "imported": "x"}), PAIRS, "the run was imported"),
+        (result, ITEMS, "the labels are of checklist items, and a proposed item has none"),
+        (replace(result, config=config_of(judge=cascade)), PAIRS, "the labels choose the thresholds of a cascade"),
+        (
+            replace(result, config=result.config.with_({"judge": JudgeConfig.model_validate(rewards)})),
+            PAIRS,
+            "a reward model reads no criteria",
+        ),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            check_criteria(changed, kind)
+    check_criteria(result, PAIRS)
+
+
+def test_items_of_a_file_precede_those_of_the_case():
+    config = config_of(mode={"name": "checklist", "checklist": [{"id": "old", "criterion": "a"}]}, **CHECKED)
+    other = config_of(mode={"name": "checklist", "checklist": [{"id": "new", "criterion": "b"}]}, **CHECKED)
+    case = Case("c", "", (Response("r"),), checklist=(*config.mode.items, ChecklistItem("#1", "its own")))
+    side = Side([case], ())
+    assert with_items(config, config, side) is side
+    assert [item.id for item in with_items(config, other, side).cases[0].checklist] == ["new", "#1"]
+    twice = replace(case, checklist=(*config.mode.items, ChecklistItem("new", "its own")))
+    with pytest.raises(ConfigError, match="case 'c': has an item 'new' of its own"):
+        with_items(config, other, Side([twice], ()))
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,9 @@ def test_settings_that_make_all_scores_of_a_side_equal_are_named(capfd):
     line = call_main(capfd, "align", "run", "tune=weights", status=1).line()
     assert line.startswith("run, dev, the run's own settings: agreement/spearman has no value on 21 labeled responses")
     assert '"opened": []' in Path("run/split.json").read_text()
+    words = ("tune=criteria", "align.model=openai/x", "align.budget_usd=1")
+    line = call_main(capfd, "align", "run", *words, status=1).line()
+    assert line.startswith("tune=[criteria]: agreement/spearman has no value on dev; align needs labels and scores")
 
 
 @pytest.mark.parametrize(
