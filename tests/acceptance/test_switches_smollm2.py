@@ -118,9 +118,8 @@ EACH = (
     "probabilities of a pair",
     "regex",
     "1-5",
-    "a list in Chinese",
 )
-"""One switch of each kind of request; what other switches change, stored answers show as well."""
+"""Probabilities, a text and JSON within a schema; what other switches change, stored answers show as well."""
 
 
 @pytest.mark.parametrize(
