@@ -23,9 +23,9 @@ from evalkit.core.splits import Split
 from evalkit.core.spool import Spool
 from evalkit.core.tokens import fit_ends, message_tokens
 from evalkit.datasets import RECORDED, CaseStream, Dataset, Fetch, Source, load_cases, with_examples
-from evalkit.engine import JudgingResult, Progress, Session
+from evalkit.engine import JudgingResult, Progress
 from evalkit.engine import judge as judge_cases
-from evalkit.engine.cascade import ask_in_turn
+from evalkit.engine.cascade import Units, ask_in_turn
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.rate_limits import SharedLimits
 from evalkit.errors import ConfigError, DatasetError
@@ -42,7 +42,7 @@ from evalkit.runs.folders import NOTE as OPENED
 from evalkit.runs.folders import count_opening, opening_note
 from evalkit.runs.manifest import describe_run, describe_scoring
 from evalkit.runs.records import decoder
-from evalkit.scoring import Scores, check_names, escalated, score_run, verdicts_of
+from evalkit.scoring import Scores, calibrated, check_names, escalated, score_run
 from evalkit.scoring.compare import Comparison, RunEntry, compare_runs
 from evalkit.scoring.metrics.biases import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
@@ -51,7 +51,7 @@ from evalkit.scoring.verdicts.pairs import AGGREGATE
 from evalkit.scoring.verdicts.rewards import REWARDS
 from evalkit.store import open_store, shared_state
 from evalkit.tracking import TRACES, begin_recording, dataset_fetchers, fetch_traces, tracking_uri, warm_up
-from evalkit.types import Case, Judgment, Verdict
+from evalkit.types import Case, Judgment
 from evalkit.values import frozen
 from evalkit.workers import WORKER_KINDS, Shard, ShardReport, add_spent, judge_in_workers
 
@@ -356,7 +356,7 @@ async def _judge_all(
     plan = AuditPlan.of(config, cases, evaluator, folder, paraphrases(first.judgments if first else ()))
     if first is not None and first.interrupted:
         return plan, replace(first, whole=None), []
-    judged = await ask_judges(config, plan.cases, plan.evaluator, observe, folder, spent)
+    judged = await ask_judges(config, plan.cases, plan.evaluator, observe, folder, spent, chosen_on=cases)
     return plan, *((judged, []) if first is None else (judged.after(first), note_missing(first.judgments)))
 
 
@@ -388,7 +388,7 @@ def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: b
     if is_audit(config):
         check_audit(config, materials.dataset.cases)
     clusters = Clusters.of(config, materials.dataset.cases)
-    if config.judge.cascades:
+    if config.judge.calibrates:
         check_labels(config, materials.dataset.cases, clusters)
     check_gate(config, materials.dataset.cases)
     if overwrite:
@@ -396,78 +396,6 @@ def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: b
     else:
         # A sweep runs a job again if its data have changed.
         check_free(folder, config, fingerprint=None if in_sweep else materials.dataset.fingerprint)
-
-
-class JudgingSession:
-    """The judges, the store and the templates of a config, prepared once to judge single cases.
-
-    All calls must come from one event loop. Only the store is written.
-
-    Args:
-        config: the judge and its settings; without a dataset, `online`.
-        templates: the texts of the templates, if they are not the installed ones.
-        spent: what was spent of the budget before.
-
-    Raises:
-        ConfigError: if a template, a plug-in or a judge's name cannot be used, or the judge is a cascade.
-        StoreError: if the store cannot be used.
-    """
-
-    def __init__(
-        self, config: RunConfig, templates: Mapping[str, str] | None = None, spent: Spent | None = None
-    ) -> None:
-        refuse_cascade(config, "judge with one of its judges")
-        self.config = config = config.with_({"runner.kind": "online"})
-        self.evaluator = build_evaluator(self.config, templates)
-        self._store, self.closed = open_store(config.store), False
-        self._session = Session(
-            self.evaluator,
-            make_judges(config.judge, config.runner),
-            self._store,
-            config.runner,
-            store_mode=config.store.mode,
-            arbiter=make_arbiter(config),
-            spent=spent,
-            shared=_shared(config, self._store),
-        )
-
-    @property
-    def stopped(self) -> bool:
-        """Whether an error has ended the session."""
-        return self._session.stopped
-
-    async def judge(self, cases: Sequence[Case]) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
-        """Judge cases and return their judgments and verdicts.
-
-        Raises:
-            JudgeSetupError: if a judge cannot be called.
-            StoreError: if the store fails.
-        """
-        judgments = await self._session.judge(cases)
-        return judgments, verdicts_of(self.config, cases, judgments)
-
-    def stop(self, why: str) -> None:
-        """Send nothing more: calls in flight may finish, and the rest fails with the reason `why`."""
-        self._session.stop(why)
-
-    async def close(self) -> None:
-        """Wait for the store, and close the connections."""
-        self.closed = True
-        try:
-            await self._session.settle()
-            await self._session.close()
-        finally:
-            if self._store:
-                self._store.close()
-
-
-async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
-    """Judge one case and return its judgments and verdicts; only the store is written."""
-    session = JudgingSession(with_examples(config, base=project()))
-    try:
-        return await session.judge([case])
-    finally:
-        await session.close()
 
 
 async def ask_judges(
@@ -478,6 +406,7 @@ async def ask_judges(
     folder: Path | None = None,
     spent: Spent | None = None,
     study: RunConfig | None = None,
+    chosen_on: Sequence[Case] | None = None,
 ) -> JudgingResult:
     """Judge every case, from stored answers where possible; only the store is written.
 
@@ -489,9 +418,10 @@ async def ask_judges(
         folder: where many judgments are kept in a temporary file.
         spent: what the other steps of the run, or the jobs of the sweep, have spent of a shared budget.
         study: the config of the run that this is a step of, if it is another one.
+        chosen_on: the cases whose labels choose the thresholds of a cascade, if not all.
     """
     if config.judge.cascades:
-        return await _ask_cascade(config, cases, evaluator, observe, folder, spent)
+        return await _ask_cascade(config, cases, evaluator, observe, folder, spent, chosen_on or cases)
     store = open_store(config.store)
     judges, arbiter = make_judges(config.judge, config.runner), make_arbiter(config)
     batches = None
@@ -512,7 +442,7 @@ async def ask_judges(
             observe=observe,
             spool=folder,
             spent=spent if batches is None else batches.spent,
-            shared=_shared(study or config, store),
+            shared=shared_limits(study or config, store),
         )
         return judged if batches is None else batches.counted(judged)
     finally:
@@ -529,6 +459,7 @@ async def _ask_cascade(
     observe: Callable[[Progress], None] | None,
     folder: Path | None,
     spent: Spent | None,
+    chosen_on: Sequence[Case],
 ) -> JudgingResult:
     """Ask the judges of a cascade in turn, under one budget."""
     if spent is None and config.runner.budget_scope != "store":
@@ -537,10 +468,13 @@ async def _ask_cascade(
     async def ask(judge: JudgeConfig, remaining: Evaluator) -> JudgingResult:
         return await ask_judges(config.with_({"judge": judge}), cases, remaining, observe, folder, spent, study=config)
 
-    return await ask_in_turn(config.judge.members, cases, evaluator, ask, partial(escalated, config, cases), folder)
+    def waiting(judgments: Sequence[Judgment]) -> Units:
+        return escalated(calibrated(config, chosen_on, judgments), cases, judgments)
+
+    return await ask_in_turn(config.judge.members, cases, evaluator, ask, waiting, folder)
 
 
-def _shared(config: RunConfig, store: Store | None) -> SharedLimits | None:
+def shared_limits(config: RunConfig, store: Store | None) -> SharedLimits | None:
     """Return the limits that workers on the store share; `None` if the run does not write to one that has them.
 
     Raises:
@@ -594,7 +528,7 @@ def rescore(
     Raises:
         ConfigError: if the settings do not fit the run, such as a cascade with too few labels.
     """
-    if config.judge.cascades:
+    if config.judge.calibrates:
         check_labels(config, result.cases, Clusters.of(config, result.cases))
     scores, audit = score_run(config, result.cases, result.judgments), Audit.read(config, result, reviews)
     before, now = result.config.notes(), config.notes()

@@ -421,6 +421,8 @@ class Verdict:
         incomplete: Whether one of the two orders is missing.
         items: The checklist items of a single response.
         class_name: The class of a single response; `None` if it is missing, or the judge abstained.
+        decided_by: The judge of a cascade that decided; `None` if it abstains, the verdict is missing, or there is no
+            cascade.
     """
 
     case_id: str
@@ -438,6 +440,7 @@ class Verdict:
     incomplete: bool = False
     items: tuple[ItemVerdict, ...] = ()
     class_name: str | None = None
+    decided_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,8 +139,10 @@ class Labels:
         """Return the labels of a run; a split in its folder is used, and nothing is written.
 
         Raises:
-            ConfigError: if there are too few labels, or the split in the folder is of other cases.
+            ConfigError: if there are too few labels, the split in the folder is of other cases, or labels choose the
+                thresholds of a cascade.
         """
+        refuse_cascade(result.config, f"fix them as in cascade.json: evalkit score {folder} judge.thresholds=[…]")
         split = read_split(folder)
         if split is None:
             split = split_cases(result.config, result.cases, share=settings.test, seed=settings.seed)
@@ -289,7 +291,6 @@ def check_calls(labels: Labels, settings: AlignConfig) -> None:
     Raises:
         ConfigError: if not.
     """
-    refuse_cascade(labels.result.config, "align a run of one of its judges")
     if PROMPT in settings.tune:
         Instruction.of(labels.result)
         GepaOptimizer()

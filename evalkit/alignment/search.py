@@ -70,12 +70,12 @@ class Candidate:
 
 def obstacle(knob: Knob, config: RunConfig, kind: Kind, judgments: Sequence[Judgment]) -> str | None:
     """Return why a setting cannot change anything in a run, `None` if it can."""
+    if config.judge.cascades and knob in (*CALLS, "vote"):
+        return "other prompts and votes need other answers than a cascade asks for"
     if knob in CALLS:
         return None
     if config.mode.name == CHECKLIST:
         return "checklist items have no such setting"
-    if config.judge.cascades:
-        return "the labels choose the thresholds of a cascade"
     classes = bool(config.rubric.classes)
     if knob == "threshold":
         if classes or kind is not PAIRS:

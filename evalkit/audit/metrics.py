@@ -21,7 +21,7 @@ from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.scale import Scale
 from evalkit.core.translation import Text, gettext, ngettext
 from evalkit.decision import Decision
-from evalkit.scoring import score_run
+from evalkit.scoring import calibrated, score_run
 from evalkit.scoring.stats.arrays import Bools, Floats, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
@@ -157,7 +157,10 @@ def contrasts(
         everything: The original and the edited cases.
         judgments: The judgments of all of them.
     """
-    plain = config.with_({"scoring.bootstrap": 0, "scoring.cluster": None, "dataset.benchmark": None})
+    # The labels of the original cases choose the thresholds of a cascade.
+    plain = calibrated(config, cases, judgments).with_(
+        {"scoring.bootstrap": 0, "scoring.cluster": None, "dataset.benchmark": None}
+    )
     asked = {case.id for case in everything}
     found: dict[tuple[str, tuple[int, ...]], Verdict] = {}
     pointwise = config.mode.name in SINGLE
@@ -171,7 +174,8 @@ def contrasts(
         alone = pointwise and of == probe.name
         units = [(0,) if alone else unit_of(case, probe, config) for case in cases]
         verdicts = [found.get(key) for key in zip(names, units, strict=True)]
-        return _answers(config, verdicts, [name in asked for name in names])
+        withheld = config.judge.cascades and {one.case_id for one in found.values() if one.reason == "abstained"}
+        return _answers(config, verdicts, [name in asked and not (withheld and name in withheld) for name in names])
 
     made = []
     for probe in probes:

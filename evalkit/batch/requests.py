@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from evalkit.config import RunConfig, refuse_cascade
+from evalkit.config import RunConfig
 from evalkit.core.atomic_files import file_errors, write_files
 from evalkit.core.hashing import is_content_key
 from evalkit.core.spool import Spool
@@ -232,7 +232,10 @@ async def record_round(
         ConfigError: If something is described wrongly.
         StoreError: If the store fails.
     """
-    refuse_cascade(config, "use evalkit run, with runner=batch for batches")
+    if config.judge.cascades:
+        what = "a cascade asks its next judge only where the answers of the one before are not sure enough"
+        remedy = "use evalkit run with runner=batch, which sends a batch to each judge in turn"
+        raise ConfigError(what, where="judge.vote=cascade", remedy=remedy)
     third_pass = config.swap.policy == "both" and config.swap.resolve == "third_pass"
 
     def recording(one: Judge) -> Judge:

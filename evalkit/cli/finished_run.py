@@ -44,6 +44,7 @@ SCORING_KEYS: Final = (
     "judge.delta",
     "judge.last",
     "judge.calibration",
+    "judge.thresholds",
     "judge.weights",
     "gate",
 )

@@ -106,7 +106,7 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
         jobs = [PlannedJob.of(name, config) for name, config in loaded]
     for job in jobs:
         check_column(job.config.scoring.cluster, job)
-        if job.config.judge.cascades:
+        if job.config.judge.calibrates:
             cases = [*job]
             check_labels(job.config, cases, Clusters.of(job.config, cases))
         check_gate(job.config, job)

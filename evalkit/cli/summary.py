@@ -131,7 +131,8 @@ def print_summary(result: RunResult, noted: Collection[str] = ()) -> None:
     details = read_details(Path(result.folder), TABLES) if result.folder else {}
     for finding in findings_of(result, details):
         console.print(Text.assemble("  ", (SYMBOLS[finding.tone], STYLES[finding.tone]), f" {finding.text}"))
-    console.print("", metric_table(result.metrics, result.config.scoring.confidence), "")
+    main = metric_table(result.metrics, result.config.scoring.confidence)
+    console.print("", *([main, ""] if main.row_count else []))
     if judges := judge_table(result.metrics, result.config.scoring.confidence):
         console.print(judges, "")
     if rows := details.get("panel", {}).get("subsets"):

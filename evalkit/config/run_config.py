@@ -51,13 +51,13 @@ def _shipped_levels() -> tuple[Levels, ...]:
 
 
 def refuse_cascade(config: RunConfig, remedy: str) -> None:
-    """Refuse a cascade where cases are judged one by one, or a part of them.
+    """Refuse a cascade without thresholds where cases are judged one by one, or a part of them.
 
     Raises:
-        ConfigError: If the judge is a cascade.
+        ConfigError: If labels would choose the thresholds of a cascade.
     """
-    if config.judge.cascades:
-        what = "the thresholds of a cascade need labels and verdicts of all cases"
+    if config.judge.calibrates:
+        what = "labels choose the thresholds of a cascade, which needs the answers to all cases"
         raise ConfigError(what, where="judge.vote=cascade", remedy=remedy)
 
 
@@ -217,10 +217,11 @@ class RunConfig(Section):
             found.append(
                 f"judge.vote: nothing shows how sure {mute[0]} is: set its logprobs, or mode.samples above 1{also}"
             )
-        if self.runner.kind in ("slurm", "ray"):
-            found.append("runner.kind: workers cannot judge a cascade, whose thresholds need all cases: set online")
-        if self.probe.probes:
-            found.append("probe.probes: an audit is of single judges: audit each judge of the cascade")
+        if self.runner.kind in ("slurm", "ray") and self.judge.thresholds is None:
+            found.append(
+                "runner.kind: workers have a part of the cases, and the thresholds of a cascade need all: set online, "
+                "or judge.thresholds as in cascade.json of a run with labels"
+            )
         return found
 
     def _class_problems(self) -> list[str]:
@@ -465,6 +466,7 @@ _LATER_KEYS = {
     "calibration": 0.5,
     "response_b": None,
     "winner": None,
+    "thresholds": None,
 }
 """Keys that runs of version 0.2 did not have, with the values that mean the same."""
 

@@ -137,6 +137,10 @@ class JudgeConfig(Section):
     """With `vote: cascade`: share of the labeled clusters whose labels choose how sure a judge must be; the other
     labels are for the report.
     """
+    thresholds: tuple[Annotated[float, Field(ge=0, le=1)] | None, ...] | None = None
+    """With `vote: cascade`: how sure each judge must be to decide, as in `cascade.json` of a run with labels; `null`
+    for a judge that never decides. By default the labels choose them.
+    """
     quorum: Annotated[int, Field(gt=0)] | None = None
     """How many judges must have a verdict; by default half of the panel."""
     weights: dict[str, Weight] = {}
@@ -186,6 +190,10 @@ class JudgeConfig(Section):
             )
         if self.cascades and any(one.judges is not None for one in self.judges or ()):
             raise ValueError("judges of a cascade include a panel: list single judges")
+        if self.cascades and self.thresholds is not None and len(self.thresholds) != len(names):
+            raise ValueError(
+                f"thresholds has {len(self.thresholds)} values, and there are {len(names)} judges: give one for each"
+            )
         if self.quorum is not None and self.quorum > len(names):
             raise ValueError(f"quorum is {self.quorum}, but there are {len(names)} judges: choose at most that number")
         return self
@@ -199,6 +207,11 @@ class JudgeConfig(Section):
     def cascades(self) -> bool:
         """Whether the judges are asked in turn, each only where those before it are not sure enough."""
         return self.judges is not None and self.vote == "cascade"
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether labels choose how sure the judges of a cascade must be."""
+        return self.cascades and self.thresholds is None
 
     @property
     def rewards(self) -> bool:

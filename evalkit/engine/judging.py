@@ -99,24 +99,26 @@ class Session:
         """Whether no more requests are sent: an error ended a call, or too many requests failed."""
         return self._sender.stopping or self._sender.aborted
 
-    def begin(self, cases: Iterable[Case], tally: Tally, observe: Observe | None = None) -> _Run:
-        """Return what judges `cases`; it counts in `tally`."""
-        calls = PlannedCalls(cases, self._evaluator, [judge.spec for judge in self._own], self._reads)
+    def begin(
+        self, cases: Iterable[Case], tally: Tally, observe: Observe | None = None, evaluator: Evaluator | None = None
+    ) -> _Run:
+        """Return what judges `cases`, by another evaluator if it is given; it counts in `tally`."""
+        evaluator = evaluator or self._evaluator
+        calls = PlannedCalls(cases, evaluator, [judge.spec for judge in self._own], self._reads)
         judgments = Spool[Judgment](folder=self._spool)
-        run = _Run(
-            self._evaluator, self._everyone, self._runner, observe, self._reads, calls, tally, self._sender, judgments
-        )
+        run = _Run(evaluator, self._everyone, self._runner, observe, self._reads, calls, tally, self._sender, judgments)
         run.arbiter = self._arbiter
         return run
 
-    async def judge(self, cases: Sequence[Case]) -> Sequence[Judgment]:
-        """Return one judgment per planned request of `cases` and per follow-up request.
+    async def judge(self, cases: Sequence[Case], evaluator: Evaluator | None = None) -> Sequence[Judgment]:
+        """Return one judgment per request that the evaluator plans for `cases` and per follow-up request.
 
         Raises:
             ConfigError, JudgeSetupError, StoreError: As `judge`; the session is then stopped.
         """
-        run = self.begin(cases, Tally())
-        await run.workers(len(self._own) * sum(len(self._evaluator.plan(case)) for case in cases))
+        evaluator = evaluator or self._evaluator
+        run = self.begin(cases, Tally(), evaluator=evaluator)
+        await run.workers(len(self._own) * sum(len(evaluator.plan(case)) for case in cases))
         return run.result().judgments
 
     def stop(self, why: str) -> None:

@@ -389,7 +389,12 @@ def _cascade(metrics: Metrics, _: str) -> Iterator[Finding]:
         shares=parts,
         abstained=percent(abstained),
     )
-    yield finding(abstained, "info", text)
+    if abstained.value == 1:
+        text = gettext(
+            "The cascade abstains in all {n:,} pairs or responses: no judge is sure enough. More labels, a lower "
+            "judge.target or better judges let it decide."
+        )
+    yield finding(abstained, "bad" if abstained.value == 1 else "info", text)
     if accuracy is not None:
         text = gettext("Of what it decides, {rate} of {n:,} agree with labels that did not choose the thresholds.")
         yield finding(accuracy, "info", text)

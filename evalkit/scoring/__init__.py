@@ -11,7 +11,16 @@ Imports go one way, from high to low:
 from __future__ import annotations
 
 from evalkit.scoring.metrics.rates import FrontierPoint
-from evalkit.scoring.pipeline import Scores, escalated, score_run, verdicts_by_judge, verdicts_of
+from evalkit.scoring.pipeline import Scores, calibrated, escalated, score_run, verdicts_by_judge, verdicts_of
 from evalkit.scoring.verdicts.panel import check_names
 
-__all__ = ["FrontierPoint", "Scores", "check_names", "escalated", "score_run", "verdicts_by_judge", "verdicts_of"]
+__all__ = [
+    "FrontierPoint",
+    "Scores",
+    "calibrated",
+    "check_names",
+    "escalated",
+    "score_run",
+    "verdicts_by_judge",
+    "verdicts_of",
+]

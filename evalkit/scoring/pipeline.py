@@ -182,7 +182,9 @@ def verdicts_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Ju
     columns = read_judgments(cases, judgments, [*config.weights()], classes)
     if classes is not None:
         read = use_expectations(config, columns if cascade is None else columns.where(cascade.used))
-        return class_verdict_objects(cases, *class_verdicts(config, cases, read, _panel(config, read), cascade))
+        return class_verdict_objects(
+            cases, *class_verdicts(config, cases, read, _panel(config, read), cascade), cascade
+        )
     return _resolve_units(config, cases, columns, items, cascade).objects
 
 
@@ -270,7 +272,7 @@ def _resolve_units(
     if config.rubric.real and config.mode.scores:
         fits = (reward_margins(config, cases, one.pairs, differences(one))[2] for one in judges or [verdicts])
         notes += tuple(dict.fromkeys(fits))
-    objects = verdict_objects(cases, verdicts, each, config.scoring.combine, items)
+    objects = verdict_objects(cases, verdicts, each, config.scoring.combine, items, cascade)
     return _ResolvedUnits(config, judgments, panel, by_judge, each, verdicts, notes, objects)
 
 
@@ -412,7 +414,7 @@ def _score_classes(
             config, cases, clusters, panel, judgments, is_right, used, verdicts.tally, details, SHARE
         )
         found += best
-    objects = class_verdict_objects(cases, verdicts, each)
+    objects = class_verdict_objects(cases, verdicts, each, cascade)
     return ScoredRun(objects, found, (), details, clusters, fitted=fitted, subsets=subsets)
 
 
@@ -519,6 +521,15 @@ def cascade_of(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Jud
     by = np.array([members.index(name) if name in members else 0 for name in columns.judges], dtype=np.int64)
     chosen = chosen_units(cases, case, labeled, dev, clusters)
     return Cascade.of(config.judge, votes, chosen, dev, (unit, by[columns.judge]))
+
+
+def calibrated(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]) -> RunConfig:
+    """Return the config of a cascade with the thresholds that labels choose, by the judges that were asked so far."""
+    if not config.judge.calibrates:
+        return config
+    own = {case.id for case in cases}
+    judged = [judgment for judgment in judgments if judgment.case_id in own]
+    return cascade_of(config, cases, judged, Clusters.of(config, cases)).fixed(config)
 
 
 def escalated(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]) -> frozenset[tuple[str, Unit]]:

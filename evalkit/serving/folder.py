@@ -12,20 +12,23 @@ from pydantic import ValidationError
 
 from evalkit.api import build_evaluator
 from evalkit.config import CHECKLIST, DatasetConfig, GateConfig, RunConfig, RunnerConfig, StoreConfig, TrackingConfig
-from evalkit.config.run_config import config_error, refuse_cascade
+from evalkit.config.run_config import config_error
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.errors import ConfigError
 from evalkit.results import RunResult
-from evalkit.runs import read_run, write_files
+from evalkit.runs import read_details, read_run, write_files
 from evalkit.runs.layout import MANIFEST, PROMPTS
 from evalkit.runs.manifest import dump, load
 from evalkit.runs.records import encode_pretty
+from evalkit.scoring.verdicts.cascade import with_thresholds
 from evalkit.serving.trust import Validation, describe_trust
+from evalkit.values import Json
 
 JUDGE: Final = "judge.yaml"
 TRUST: Final = "trust.json"
+CASCADE: Final = "cascade"
 SCHEMAS: Final = "schemas.json"
 README: Final = "README.md"
 _REMEDY: Final = "export the judge again with `evalkit export RUN --to judge`"
@@ -75,10 +78,9 @@ def judge_folder(result: RunResult) -> JudgeFolder:
     """Return the judge of a finished run, without its data, its paths and its tracker.
 
     Raises:
-        ConfigError: If the run was imported, its folder has no templates, or the judge is a cascade.
+        ConfigError: If the run was imported, or its folder has no templates or no thresholds of a cascade.
     """
     where = str(result.folder)
-    refuse_cascade(result.config, "export one of its judges from a run of its own")
     if result.manifest.get("imported"):
         remedy = "judge the cases with evalkit first"
         raise ConfigError("its judgments were imported, so there is no judge to use", where=where, remedy=remedy)
@@ -86,7 +88,8 @@ def judge_folder(result: RunResult) -> JudgeFolder:
     templates = _object(Path(where) / PROMPTS) if hashes else {}  # rewards need none
     if absent := sorted(hashes.keys() - templates.keys()):
         raise ConfigError(f"{PROMPTS} has no {absent[0]}", where=where, remedy="rerun the run")
-    config, runner = result.config, result.config.runner
+    tables = read_details(Path(where), [CASCADE])
+    config, runner = _calibrated(result, tables), result.config.runner
     limits = RunnerConfig(concurrency=runner.concurrency, timeout=runner.timeout, retries=runner.retries)
     bare: dict[str, Any] = {
         "dataset": _units_of(config.dataset),
@@ -96,9 +99,21 @@ def judge_folder(result: RunResult) -> JudgeFolder:
         "objective": None,
         "runner": limits,
     }
-    return JudgeFolder(
-        config.model_copy(update=bare), templates, Validation(describe_trust(result), f"the metrics of {where}")
-    )
+    content = {**describe_trust(result), **tables}
+    return JudgeFolder(config.model_copy(update=bare), templates, Validation(content, f"the metrics of {where}"))
+
+
+def _calibrated(result: RunResult, tables: Json) -> RunConfig:
+    """Return the config of a run, with the thresholds that its labels chose if its judge is a cascade."""
+    if not result.config.judge.calibrates:
+        return result.config
+    try:
+        steps = {step["judge"]: step["threshold"] for step in tables[CASCADE]["steps"]}
+        found = {name: None if value is None else float(value) for name, value in steps.items()}
+        return with_thresholds(result.config, found)
+    except (KeyError, TypeError, ValueError):
+        where, remedy = f"{result.folder}/{CASCADE}.json", "run `evalkit score` on the run, which writes it"
+        raise ConfigError("has no thresholds of the cascade", where=where, remedy=remedy) from None
 
 
 def _units_of(data: DatasetConfig) -> DatasetConfig:

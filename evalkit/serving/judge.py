@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
 
-from evalkit.api import JudgingSession
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.config.run_config import config_error
 from evalkit.datasets.case_reader import CaseReader
@@ -26,6 +25,7 @@ from evalkit.report.page import level_of
 from evalkit.results import Spent
 from evalkit.serving.folder import JudgeFolder, read_judge
 from evalkit.serving.trust import Trust
+from evalkit.sessions import JudgingSession
 from evalkit.types import Case, Judgment, Verdict, Winner
 
 FIELDS: Final = (
@@ -56,7 +56,8 @@ class JudgeVerdict:
         winner: The winner of a pair.
         score: The score of a response.
         class_name: The class of a response.
-        reason: The source of the verdict, as in `Verdict`.
+        reason: The source of the verdict, as in `Verdict`; `abstained` if the judge decides nothing on this case.
+        decided_by: The judge of a cascade that decided; `None` for another judge, or without a verdict.
         explanation: The judge's own words, if there are any.
         criteria: The margin or score by criterion.
         verdicts: Every verdict on the case: of each response, pair and checklist item.
@@ -72,6 +73,7 @@ class JudgeVerdict:
     score: float | None
     class_name: str | None
     reason: str
+    decided_by: str | None
     explanation: str | None
     criteria: Mapping[str, float]
     verdicts: tuple[Verdict, ...]
@@ -238,8 +240,7 @@ class Judge:
             try:
                 judged = await shared.session.judge(cases)
                 # An error in another call ends the session before this one is complete.
-                plan = shared.session.evaluator.plan
-                if not shared.session.stopped or len(judged[0]) >= sum(len(plan(case)) for case in cases):
+                if not shared.session.stopped or shared.session.complete(cases, judged[0]):
                     return judged
             finally:
                 shared.users -= 1
@@ -264,6 +265,7 @@ class Judge:
             score=main.score,
             class_name=main.class_name,
             reason=main.reason,
+            decided_by=main.decided_by,
             explanation=next((text for one in judgments if (text := rationale(one.answer))), None),
             criteria=main.criteria,
             verdicts=tuple(replace(one, case_id=case.id) for one in verdicts),

@@ -9,9 +9,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from evalkit.api import judge_one
 from evalkit.config import RunConfig
 from evalkit.engine.event_loop import run_async
+from evalkit.sessions import judge_one
 from evalkit.tools.models import (
     TOOLS,
     CriterionComparison,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
@@ -25,6 +25,7 @@ from evalkit.types import Case, Judgment, Verdict, Winner
 from evalkit.values import Json
 
 _OWN_ORDER = (0, 1)
+ABSTAINS: Final = "the cascade abstains: no judge is sure enough"
 
 
 class _Answer(NamedTuple):
@@ -64,7 +65,7 @@ def compared(
         if both and orders
         else None,
         metadata=PairwiseMetadata(evaluation_time_ms=elapsed, positions_swapped=both),
-        error=None if verdict.winner else _why(judgments),
+        error=None if verdict.winner else ABSTAINS if verdict.reason == "abstained" else _why(judgments),
     )
 
 

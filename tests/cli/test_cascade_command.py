@@ -92,10 +92,9 @@ def test_the_next_judge_is_asked_only_about_what_the_first_one_is_not_sure_of(ca
     files = json.loads(Path("first/manifest.json").read_text("utf-8"))["files"]
     assert [Path("first/cascade.json").exists(), "cascade.json" in files] == [True, True]
     assert [Path("first/panel.json").exists(), "panel.json" in files] == [False, False]
-    assert "the labels choose the thresholds of a cascade" in call("align", "first", "tune=[vote]", status=1).line()
-    for tune in ("tune=prompt", "tune=examples"):
+    for tune in ("tune=[vote]", "tune=prompt", "tune=examples"):
         line = call("align", "first", tune, "align.model=m", "align.budget_usd=1", status=1).line()
-        assert "a cascade need labels and verdicts of all cases; align a run of one of its judges" in line
+        assert "labels choose the thresholds of a cascade" in line
     assert len(provider.requests) == 320
 
 
@@ -165,7 +164,8 @@ def test_a_judge_that_fails_sends_nothing_on_to_the_next(call: Call, provider: P
     [
         (["run", *words("swap=none")], "judge.vote: nothing shows how sure small is"),
         (["run", *words(names="[small,other]")], "other"),
-        (["batch", "write", *words(), "out.jsonl"], "judge.vote=cascade: the thresholds of a cascade need labels"),
+        (["batch", "write", *words(), "out.jsonl"], "a cascade asks its next judge only where the answers of the one"),
+        (["batch", "write", *words("judge.thresholds=[1,1]"), "out.jsonl"], "a cascade asks its next judge only where"),
         (["work", "first", "--shard", "1/2"], ""),
     ],
 )
@@ -176,16 +176,9 @@ def test_what_a_cascade_cannot_do_is_one_line(call: Call, provider: Provider, co
             "judge:\n  vote: cascade\n  judges: [{model: openai/a, name: a}, {model: openai/b, name: b}]\n"
             "dataset: {path: cases.jsonl}\n"
         )
-        said_ = "the thresholds of a cascade need labels"
+        said_ = "labels choose the thresholds of a cascade"
     assert said_ in call(*command, status=1).line()
     assert provider.requests == []
-
-
-def test_a_cascade_is_not_exported_as_a_judge(call: Call, provider: Provider, tmp_path: Path) -> None:
-    call("run", *words())
-    line = call("export", "first", "--to", "judge", "--output", "judge", status=1).line()
-    assert "the thresholds of a cascade need labels" in line
-    assert not (tmp_path / "judge").exists()
 
 
 @pytest.mark.slow

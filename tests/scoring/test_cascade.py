@@ -17,7 +17,7 @@ from scipy import stats
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.errors import ConfigError
 from evalkit.report.findings import findings
-from evalkit.scoring import Scores, escalated, score_run, verdicts_of
+from evalkit.scoring import Scores, calibrated, escalated, score_run, verdicts_of
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.cascade import (
     ABSTAINED,
@@ -37,7 +37,9 @@ CLASSES = {"classes": {"pass": "", "fail": ""}}
 
 
 def config(*names: str, **settings: Any) -> RunConfig:
-    own = {key: settings.pop(key) for key in ("target", "delta", "last", "calibration") if key in settings}
+    own = {
+        key: settings.pop(key) for key in ("target", "delta", "last", "calibration", "thresholds") if key in settings
+    }
     members = [{"name": name, "model": "m", **settings.pop(name, {})} for name in names]
     judge = {"name": "cascade", "vote": "cascade", "judges": members, **own}
     scoring = {"bootstrap": 50, **settings.pop("scoring", {})}
@@ -375,8 +377,9 @@ def test_probabilities_are_certainties():
         ({"mode": {"name": "pointwise"}, "swap": {"policy": "none"}}, "a cascade decides pairs or classes"),
         ({"swap": {"policy": "none"}}, "nothing shows how sure small is"),
         ({"swap": {"policy": "none"}, "small": {"logprobs": True}}, "nothing shows how sure large is"),
-        ({"runner": {"kind": "slurm"}}, "workers cannot judge a cascade"),
-        ({"probe": {"probes": {"length": {}}}}, "an audit is of single judges"),
+        ({"runner": {"kind": "slurm"}}, "workers have a part of the cases"),
+        ({"thresholds": (0.9,)}, "thresholds has 1 values, and there are 2 judges"),
+        ({"thresholds": (0.9, 1.1)}, "thresholds"),
     ],
 )
 def test_settings_of_which_a_cascade_can_make_nothing_are_refused(settings, said):
@@ -500,6 +503,7 @@ def test_a_cascade_that_decides_nothing_states_nothing_about_orders(settings):
             assert metric.n == 0, name
     text = " ".join(finding.text for finding in findings(scores.metrics, "pairwise"))
     assert "Keeps its verdict" not in text
+    assert "abstains in all" in text
 
 
 def test_a_case_with_a_withheld_pair_is_no_tournament_and_not_missing():
@@ -517,3 +521,61 @@ def test_a_case_with_a_withheld_pair_is_no_tournament_and_not_missing():
     metrics = score_run(made, cases, judgments).metrics
     assert (metrics["conflict/rate"].n, metrics["conflict/rate"].missing) == (100, 0)
     assert (metrics["position/consistency"].n, metrics["position/consistency"].missing) == (500, 0)
+
+
+# Given thresholds
+
+
+def of_one_class(**_: Any) -> tuple[RunConfig, list[Case], list[Judgment]]:
+    made, cases, judgments = of_classes("small", "large", target=0.8), classes(150), list[Judgment]()
+    for i, case in enumerate(cases):
+        judgments += samples("small", case.id, "pass", "pass", "pass" if i % 3 else "fail")
+        judgments += samples("large", case.id, "pass", "pass", "fail" if i % 9 == 0 else "pass") if i % 3 == 0 else []
+    return made, [replace(one, responses=(Response("a", class_name="pass"),)) for one in cases], judgments
+
+
+@pytest.mark.parametrize("last", ["abstain", "answer"])
+@pytest.mark.parametrize("made_by", [*GRID.values(), None], ids=[*GRID, "classes"])
+def test_given_thresholds_decide_case_by_case_as_labels_did_for_all(made_by, last):
+    """So a server, a worker and an audit can know them: neither other cases nor labels matter any more."""
+    made, cases, judgments = of_one_class() if made_by is None else abstaining(**made_by)
+    made = made.with_({"judge.last": last})
+    chosen = verdicts_of(made, cases, judgments)
+    fixed = calibrated(made, cases, judgments)
+    assert fixed.judge.thresholds == tuple(
+        step["threshold"] for step in score_run(made, cases, judgments).details["cascade"]["steps"]
+    )
+    assert calibrated(fixed, cases, judgments) is fixed
+    by_case: dict[str, list[Judgment]] = {case.id: [] for case in cases}
+    for judgment in judgments:
+        by_case[judgment.case_id].append(judgment)
+    bare = [replace(case, label=None, labels={}, responses=TRIPLE[: len(case.responses)]) for case in cases]
+    alone = [one for case in bare for one in verdicts_of(fixed, [case], by_case[case.id])]
+    facts_ = [
+        [(one.case_id, one.unit, one.winner, one.class_name, one.reason, one.decided_by) for one in some]
+        for some in (chosen, alone)
+    ]
+    if made.tie.allow:
+        assert facts_[0] == facts_[1]
+    waiting = escalated(fixed, cases, [one for one in judgments if one.judge == "small"])
+    assert waiting == escalated(made, cases, [one for one in judgments if one.judge == "small"])
+
+
+def test_with_given_thresholds_every_label_is_for_the_report():
+    made, cases, judgments = run()
+    fixed = calibrated(made, cases, judgments)
+    check_labels(fixed, [], Clusters.each(0))
+    scores = score_run(fixed, cases, judgments)
+    assert scores.metrics["cascade/accuracy"].n == 300
+    assert scores.details["cascade"]["given"]
+    assert scores.metrics["cascade/share/small"].note == "where its certainty is at least 1, by judge.thresholds"
+    never = fixed.with_({"judge.thresholds": (None, 1.0)})
+    share = score_run(never, cases, judgments).metrics["cascade/share/small"]
+    assert str(share.note).startswith("never decides, by judge.thresholds")
+    RunConfig.model_validate({**fixed.dump(), "runner": {"kind": "slurm"}})
+
+
+def test_verdicts_name_the_judge_that_decided():
+    made, cases, judgments = run()
+    found = [one.decided_by for one in verdicts_of(made, cases, judgments)]
+    assert found == [None if i % 12 in (0, 3) else "large" if i % 3 == 0 else "small" for i in range(360)]

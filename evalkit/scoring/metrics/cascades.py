@@ -28,10 +28,14 @@ def cascade_statistics(
         right: (units,) which verdicts equal their label.
         judgments: all judgments.
     """
-    waiting = cascade.decider == WAITING
+    waiting, given = cascade.decider == WAITING, config.judge.thresholds is not None
     shares = [
         tally.rate(
-            f"cascade/share/{metric_part(step.judge)}", cascade.decider == n, ~waiting, waiting, note=_note(step)
+            f"cascade/share/{metric_part(step.judge)}",
+            cascade.decider == n,
+            ~waiting,
+            waiting,
+            note=_note(step, given=given),
         )
         for n, step in enumerate(cascade.steps)
     ]
@@ -47,9 +51,13 @@ def cascade_statistics(
     ]
 
 
-def _note(step: Step) -> str:
+def _note(step: Step, *, given: bool) -> str:
     if not step.guaranteed:
         return "answers whatever is left"
+    if given and step.threshold is None:
+        return "never decides, by judge.thresholds"
+    if given:
+        return f"where its certainty is at least {step.threshold:.3g}, by judge.thresholds"
     if step.threshold is None:
         return "never sure enough: the labels show no threshold at which it meets the target"
     return f"where its certainty is at least {step.threshold:.3g}: {step.errors} of {step.labels} labels differ"

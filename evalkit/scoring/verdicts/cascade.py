@@ -64,7 +64,7 @@ class Step:
         threshold: the least certainty at which it decides; `None` if it never does.
         labels: the number of labels at or above the threshold.
         errors: the number of these labels that differ from the verdict.
-        guaranteed: whether the threshold was tested.
+        guaranteed: whether the threshold was tested, here or where it was chosen.
     """
 
     judge: str
@@ -100,7 +100,13 @@ class Cascade:
         """Return the steps as JSON values."""
         rows = [{**asdict(step), "decided": int((self.decider == n).sum())} for n, step in enumerate(self.steps)]
         abstained = int((self.decider == ABSTAINED).sum())
-        return {"target": judge.target, "delta": judge.delta, "steps": rows, "abstained": abstained}
+        facts = {"target": judge.target, "delta": judge.delta, "given": judge.thresholds is not None}
+        return {**facts, "steps": rows, "abstained": abstained}
+
+    def fixed(self, config: RunConfig) -> RunConfig:
+        """Return a config with these thresholds instead of labels that choose them."""
+        found = {step.judge: step.threshold for step in self.steps}
+        return with_thresholds(config, found)
 
     def blind(self, cases: Sequence[Case]) -> list[Case]:
         """Return the cases without the labels that chose the thresholds."""
@@ -134,9 +140,12 @@ class Cascade:
                 steps.append(Step(name, 0.0, guaranteed=False))
                 decider[reached] = place
                 break
-            candidates = thresholds(one.certainty[reached])
-            used = reached & chosen & np.isfinite(one.certainty)
-            step = _tested(name, one.certainty[used], ~one.right[used], candidates, 1 - judge.target, level)
+            if judge.thresholds is not None:
+                step = Step(name, judge.thresholds[place])
+            else:
+                candidates = thresholds(one.certainty[reached])
+                used = reached & chosen & np.isfinite(one.certainty)
+                step = _tested(name, one.certainty[used], ~one.right[used], candidates, 1 - judge.target, level)
             steps.append(step)
             if step.threshold is not None:
                 decider[reached & (one.certainty >= step.threshold)] = place
@@ -144,6 +153,11 @@ class Cascade:
                 decider[reached & (decider == WAITING)] = ABSTAINED
         unit, by = rows
         return cls(tuple(steps), decider, dev, (decider[unit] < 0) | (by <= decider[unit]))
+
+
+def with_thresholds(config: RunConfig, found: Mapping[str, float | None]) -> RunConfig:
+    """Return a config with thresholds by judge; a judge without one was never reached, and never decides."""
+    return config.with_({"judge.thresholds": tuple(found.get(member.label) for member in config.judge.members)})
 
 
 def labels_required(judge: JudgeConfig) -> int:
@@ -203,7 +217,12 @@ def binomial_tail(errors: int, n: int, risk: float) -> float:
 
 
 def dev_cases(judge: JudgeConfig, cases: Sequence[Case], clusters: Clusters) -> Bools:
-    """Return the cases whose labels choose thresholds: a share of the clusters, by the hash of the first case's id."""
+    """Return the cases whose labels choose thresholds: a share of the clusters, by the hash of the first case's id.
+
+    Given thresholds need no such cases.
+    """
+    if judge.thresholds is not None:
+        return np.zeros(len(cases), dtype=bool)
     own = np.array([_hash("dev", case.id) < judge.calibration for case in cases], dtype=bool)
     if clusters.number is None:
         return own
@@ -236,11 +255,13 @@ def _hash(*parts: object) -> float:
 
 
 def check_labels(config: RunConfig, cases: Sequence[Case], clusters: Clusters) -> None:
-    """Refuse a cascade with too few labels to choose a threshold.
+    """Refuse a cascade with too few labels to choose a threshold, if labels choose it.
 
     Raises:
         ConfigError: if there are fewer labeled clusters on the dev side than could show the target.
     """
+    if not config.judge.calibrates:
+        return
     labeled = np.array([_has_label(case) for case in cases], dtype=bool)
     judge, found = config.judge, clusters.covered(labeled & dev_cases(config.judge, cases, clusters))
     if found < (needed := labels_required(judge)):

@@ -12,6 +12,7 @@ from evalkit.core.spool import LazySequence
 from evalkit.scoring.columns import ABSTENTION, JUDGED, MISSING, NAMES, NONE, REASONS, SPLIT, VerdictColumns
 from evalkit.scoring.judgments import ABSTAINED, ClassColumns, JudgmentColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, round_metric
+from evalkit.scoring.verdicts.cascade import Cascade
 from evalkit.scoring.verdicts.pairs import by_criterion
 from evalkit.types import Case, ItemVerdict, Orders, Verdict
 
@@ -102,6 +103,7 @@ def verdict_objects(
     each: Mapping[str, VerdictColumns],
     how: str,
     items: Sequence[tuple[ItemVerdict, ...]] = (),
+    cascade: Cascade | None = None,
 ) -> Verdicts:
     """Return a Verdict for each pair, preceded by one for each response if responses have scores, case by case.
 
@@ -113,6 +115,7 @@ def verdict_objects(
         each: the verdicts of each judge of a panel, by the judge's name.
         how: how a judge's samples of values by criterion are combined; for panels and rankings they are averaged.
         items: the checklist items of each response.
+        cascade: what decides each pair, if the judges are a cascade.
     """
     pairs, passes, scored = verdicts.pairs, verdicts.passes, verdicts.scores
     fields = {
@@ -122,6 +125,7 @@ def verdict_objects(
         "confidence": _number(verdicts.confidence),
         "label": _winner(pairs.label),
         **_votes({name: _winner(one.winner) for name, one in each.items()}),
+        **_deciders(cascade),
     }
     if passes is not None:
         place = pairs.find(verdicts.judgments.case, verdicts.judgments.i, verdicts.judgments.j)
@@ -152,7 +156,10 @@ def verdict_objects(
 
 
 def class_verdict_objects(
-    cases: Sequence[Case], columns: ClassColumns, each: Mapping[str, ClassColumns] | None = None
+    cases: Sequence[Case],
+    columns: ClassColumns,
+    each: Mapping[str, ClassColumns] | None = None,
+    cascade: Cascade | None = None,
 ) -> Verdicts:
     """Return a Verdict for each response, in order, and those of each judge of a panel."""
     given, chances, classes = columns.verdicts, columns.probabilities, dict(enumerate(columns.names))
@@ -167,9 +174,16 @@ def class_verdict_objects(
         "label": _name(columns.labels, classes),
         **_votes({judge: _name(cast, answers) for judge, cast in columns.votes.items()}),
         "class_name": _name(given, classes),
+        **_deciders(cascade),
     }
     own = {name: class_verdict_objects(cases, one) for name, one in (each or {}).items()}
     return Verdicts(cases, columns.judge, [_Table(columns.case, (columns.index,), fields)], own)
+
+
+def _deciders(cascade: Cascade | None) -> dict[str, Read]:
+    if cascade is None:
+        return {}
+    return {"decided_by": _name(cascade.decider, {n: step.judge for n, step in enumerate(cascade.steps)})}
 
 
 def _name(codes: Codes | Ints, names: Mapping[int, Any]) -> Read:

@@ -1,0 +1,116 @@
+"""Judge single cases outside a run, by judges, a store and templates that are prepared once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evalkit.api import build_evaluator, shared_limits
+from evalkit.config import RunConfig, refuse_cascade
+from evalkit.core.resources import project
+from evalkit.datasets import with_examples
+from evalkit.engine import Session
+from evalkit.engine.cascade import Escalated, Units
+from evalkit.judges import make_arbiter, make_judges
+from evalkit.results import Spent
+from evalkit.scoring import escalated, verdicts_of
+from evalkit.store import open_store
+from evalkit.types import Case, Judgment, Verdict
+
+
+class JudgingSession:
+    """The judges, the store and the templates of a config, prepared once to judge single cases.
+
+    All calls must come from one event loop. Only the store is written.
+
+    Args:
+        config: the judge and its settings; without a dataset, `online`.
+        templates: the texts of the templates, if they are not the installed ones.
+        spent: what was spent of the budget before.
+
+    Raises:
+        ConfigError: if a template, a plug-in or a judge's name cannot be used, or labels choose a cascade's thresholds.
+        StoreError: if the store cannot be used.
+    """
+
+    def __init__(
+        self, config: RunConfig, templates: Mapping[str, str] | None = None, spent: Spent | None = None
+    ) -> None:
+        refuse_cascade(config, "set judge.thresholds as in cascade.json of a run with labels, or use one of its judges")
+        self.config = config = config.with_({"runner.kind": "online"})
+        self.evaluator = build_evaluator(self.config, templates)
+        self._store, self.closed = open_store(config.store), False
+        spent = Spent() if spent is None and config.judge.cascades else spent
+        judges = make_judges(config.judge, config.runner)
+        self._sessions = [
+            Session(
+                self.evaluator,
+                asked,
+                self._store,
+                config.runner,
+                store_mode=config.store.mode,
+                arbiter=make_arbiter(config),
+                spent=spent,
+                shared=shared_limits(config, self._store),
+            )
+            for asked in ([[judge] for judge in judges] if config.judge.cascades else [judges])
+        ]
+
+    @property
+    def stopped(self) -> bool:
+        """Whether an error has ended the session."""
+        return any(session.stopped for session in self._sessions)
+
+    async def judge(self, cases: Sequence[Case]) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
+        """Judge cases and return their judgments and verdicts.
+
+        Raises:
+            JudgeSetupError: if a judge cannot be called.
+            StoreError: if the store fails.
+        """
+        judgments, evaluator = list[Judgment](), self.evaluator
+        for session in self._sessions:
+            judgments += await session.judge(cases, evaluator)
+            if session.stopped or not (units := self._escalated(cases, judgments)):
+                break
+            evaluator = Escalated(self.evaluator, units)
+        return judgments, verdicts_of(self.config, cases, judgments)
+
+    def _escalated(self, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Units:
+        return escalated(self.config, cases, judgments) if self.config.judge.cascades else ()
+
+    def complete(self, cases: Sequence[Case], judgments: Sequence[Judgment]) -> bool:
+        """Return whether every request of some cases has a judgment, also after an error has ended the session."""
+        evaluator, expected, asked = self.evaluator, 0, set[str]()
+        for judge in self.config.judge.members if self.config.judge.cascades else [None]:
+            expected += sum(len(evaluator.plan(case)) for case in cases)
+            asked |= {judge.label} if judge else set()
+            units = self._escalated(cases, [one for one in judgments if one.judge in asked])
+            if not units:
+                break
+            evaluator = Escalated(self.evaluator, units)
+        return len(judgments) >= expected
+
+    def stop(self, why: str) -> None:
+        """Send nothing more: calls in flight may finish, and the rest fails with the reason `why`."""
+        for session in self._sessions:
+            session.stop(why)
+
+    async def close(self) -> None:
+        """Wait for the store, and close the connections."""
+        self.closed = True
+        try:
+            for session in self._sessions:
+                await session.settle()
+                await session.close()
+        finally:
+            if self._store:
+                self._store.close()
+
+
+async def judge_one(config: RunConfig, case: Case) -> tuple[Sequence[Judgment], Sequence[Verdict]]:
+    """Judge one case and return its judgments and verdicts; only the store is written."""
+    session = JudgingSession(with_examples(config, base=project()))
+    try:
+        return await session.judge([case])
+    finally:
+        await session.close()
