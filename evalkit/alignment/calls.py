@@ -27,8 +27,9 @@ from evalkit.results import RunResult, Spent
 from evalkit.runs import layout
 from evalkit.runs.read import read_record
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Message
+from evalkit.values import Json
 
-Read: TypeAlias = Callable[[str], Mapping[str, Any]]
+Read: TypeAlias = Callable[[str], Json]
 """What is in a text; raises UnreadableError if it cannot be used."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View, nothing
 from evalkit.datasets.formats import Row
 from evalkit.scoring.stats.arrays import Floats
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
-from evalkit.types import Metric
+from evalkit.scoring.stats.bootstrap import Measures, Tally, mean_of
+from evalkit.values import Json
 
 SCORE, ADJUSTED = "wildbench/score", "wildbench/adjusted_score"
 _LOW, _HIGH = 1.0, 10.0
@@ -40,7 +40,7 @@ def _case(row: Row, at: RowLocation) -> Row:
     }
 
 
-def _tags(row: Mapping[str, Any]) -> dict[str, list[str]]:
+def _tags(row: Json) -> dict[str, list[str]]:
     """Return the tags of a task, the primary one first; nothing if it has none."""
     other = row.get("secondary_tags")
     tags = [row.get("primary_tag"), *(other if isinstance(other, list) else [other])]
@@ -64,7 +64,7 @@ _JUDGMENT: Final[Mapping[str, Field]] = {
 }
 
 
-def _metadata(tags: Mapping[str, Mapping[str, Any]], row: LocatedRow) -> Mapping[str, Any]:
+def _metadata(tags: Mapping[str, Json], row: LocatedRow) -> Json:
     return _tags(row) or tags.get(str(row.get("session_id")), {})
 
 
@@ -81,7 +81,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     return ParsedFile(records, scale=(_LOW, _HIGH, 0.5), benchmark="wildbench")
 
 
-def _rule(view: View) -> list[Statistic | Metric]:
+def _rule(view: View) -> Measures:
     """Return `wildbench/score`, the mean score from 1 to 10, and `wildbench/adjusted_score`, twice its excess over 5.
 
     Lin et al. 2024, arXiv 2406.04770, section 3.2 (WB-Score), with the adjustment of their leaderboard.

@@ -6,7 +6,7 @@ import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
 from signal import SIGINT
@@ -30,11 +30,12 @@ from evalkit.scoring.looks import Baseline
 from evalkit.serving.folder import JUDGE, read_judge
 from evalkit.serving.judge import check_servers
 from evalkit.serving.watch import FILE, PAGE, look_config, next_look, read_watch, take_look
+from evalkit.values import frozen
 
 FOLDER: Final = Path("watch")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Watched:
     """What a command watches: the config, the texts of the templates if they are not the installed ones, a folder."""
 

@@ -120,7 +120,7 @@ def read_facts(folder: Path) -> tuple[JsonObject, float | None]:
     return _object(folder / layout.MANIFEST), cost if isinstance(cost, float | int) else None
 
 
-def read_details(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+def read_details(folder: Path, names: Iterable[str]) -> JsonObject:
     """Return the tables of these names that the run in a folder has, as JSON values.
 
     Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -16,6 +15,7 @@ from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.types import Annotation, Case, Reason, Unit, Winner
+from evalkit.values import frozen
 
 A, TIE, B, NONE = 1, 0, -1, -2
 """Winners as numbers: the sign of a margin, and -2 for a missing winner."""
@@ -43,7 +43,7 @@ REASONS: tuple[Reason, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PairColumns:
     """Every pair of responses of every case, ordered by case and then by response.
 
@@ -159,7 +159,7 @@ def grades(cases: Sequence[Case]) -> Floats:
     return flat(cases, lambda c: [np.nan if r.grade is None else r.grade for r in c.responses])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PassColumns:
     """The result of each order of each pair, with samples combined. Order 0 is the unit's own order.
 
@@ -199,7 +199,7 @@ class PassColumns:
         return np.asarray(self.complete & (self.winner[:, 0] != self.winner[:, 1]))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScoreColumns:
     """One row for each response of each case, in order; NaN if missing.
 
@@ -227,7 +227,7 @@ class ScoreColumns:
         return Tally(self.case, len(self.offset))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VerdictColumns:
     """The verdicts of one judge or a panel, one row for each pair; metrics are computed from them.
 

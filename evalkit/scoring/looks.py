@@ -17,7 +17,7 @@ often the answers to a case differ by themselves, or about how hard cases are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import exp, isfinite, log
 from typing import Final, Literal
 
@@ -26,6 +26,7 @@ import numpy as np
 from evalkit.scoring.stats.arrays import Floats, Ints, round_metric
 from evalkit.scoring.stats.sequences import mean_sequence
 from evalkit.types import Judgment, Metric, Verdict
+from evalkit.values import frozen
 
 BASELINE: Final = 2
 """The looks that say how answers are distributed while nothing has changed."""
@@ -38,7 +39,7 @@ Unit = tuple[str, tuple[int, ...], str]
 """The case, the responses and the checklist item (or nothing)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Look:
     """One look.
 
@@ -69,7 +70,7 @@ class Look:
     facts: LookFacts | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Baseline:
     """Looks at the same cases by the same judge, of which the first two are the baseline of the others.
 
@@ -163,7 +164,7 @@ def _right(answer: Answer, label: Answer, unit: float) -> float:
     return max(0.0, 1 - abs(answer - label) / unit)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LookFacts:
     """What is known after a look.
 

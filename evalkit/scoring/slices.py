@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from evalkit.scoring.stats.bootstrap import Statistic, expanded_quantile, mean_o
 from evalkit.scoring.stats.clusters import CHUNK, Clusters
 from evalkit.scoring.stats.paired import holm
 from evalkit.types import Case, Metric
-from evalkit.values import Json, JsonObject
+from evalkit.values import Json, JsonObject, frozen
 
 FEW: Final = 10
 """Slices of fewer units are counted, not estimated."""
@@ -39,7 +39,7 @@ ENOUGH: Final = 100
 COUNTED: Final = "fewer than 10 units: counted, not estimated"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slices:
     """The slices of a column: the value or bin of each, and `members` (cases, slices), whether a case belongs to it."""
 

@@ -7,25 +7,26 @@ of them has an outcome under that rule.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import chain, islice, product
 from math import comb, exp, lgamma, log
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from evalkit.core.display import visible
 from evalkit.scoring.columns import NONE, TIE, A, B, PairColumns, PassColumns, VerdictColumns, sign
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, mean_of, ratio
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tally, mean_of, ratio
 from evalkit.scoring.verdicts.pairs import by_criterion
 from evalkit.types import Case, Metric, Verdict
+from evalkit.values import JsonObject, frozen
 
 Rule: TypeAlias = Literal["verdict", "net", "both", "single", "ties"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edges:
     """The winner of each pair under one rule.
 
@@ -159,7 +160,7 @@ NO_CASE = "no case has at least three responses and a verdict on every pair"
 BY_SCORE = "0 by construction: one score per response cannot make a cycle"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tournaments:
     """What the edges of each case contain.
 
@@ -254,7 +255,7 @@ def weak_violation(wins: Bools, tied: Bools) -> Bools:
     return found
 
 
-def conflict_statistics(edges: Edges, *, scored: bool) -> list[Statistic | Metric]:
+def conflict_statistics(edges: Edges, *, scored: bool) -> Measures:
     """Return the `conflict/` metrics; for verdicts implied by scores (`scored`), those on cycles of wins are 0."""
     found = Tournaments.of(edges)
     weak = found.rate("conflict/weak_rate", found.weak, f"A ~ B and B ~ C, but A > C; {AMONG}")
@@ -335,7 +336,7 @@ NO_CRITERION_CASE = "no case has at least three responses and a winner or tie by
 
 def cycle_results(
     cases: Sequence[Case], verdicts: VerdictColumns, rule: Rule, how: str
-) -> tuple[list[Statistic], dict[str, Any]]:
+) -> tuple[list[Statistic], JsonObject]:
     """Return the metrics of the verdicts to reverse and of cycles by criterion, and the content of conflicts.json.
 
     `conflict/reversals` is the minimum number of verdicts to reverse so that no case contains a cycle. With several
@@ -375,7 +376,7 @@ MAX_EXACT_KNOT = 12
 CHUNK = 2**22
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reversals:
     """The wins of one case to reverse, as (winner, loser), and whether no smaller set exists."""
 
@@ -473,10 +474,10 @@ MAX_STEPS = 200_000
 """At most this many steps are taken to find them."""
 
 
-def list_conflicts(cases: Sequence[Case], edges: Edges) -> tuple[Ints, list[dict[str, Any]]]:
+def list_conflicts(cases: Sequence[Case], edges: Edges) -> tuple[Ints, list[JsonObject]]:
     """Return the number of verdicts to reverse in each case, and an entry for each case with a cycle, in case order."""
     counts = np.zeros(len(cases), dtype=np.int64)
-    found: dict[int, dict[str, Any]] = {}
+    found: dict[int, JsonObject] = {}
     for case, winners in groups(edges.pairs, edges.winner):
         complete = (winners != NONE).all(axis=1)
         wins, _ = matrices(winners[complete])
