@@ -18,7 +18,7 @@ TEXTS = {
 
 @pytest.mark.local
 @pytest.mark.slow
-@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("language", ["en", pytest.param("zh", marks=pytest.mark.thorough)])
 def test_the_embedded_judge_is_aligned(language, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     prompt, *responses = TEXTS[language]
