@@ -183,7 +183,7 @@ class Trials:
         ids = sorted((case.id for case in self.train.cases), key=lambda one: digest([self.seed, one]))
         agreed = dict(zip(ids, self.scores(self.instruction.text, ids), strict=True))
         wrong = [one for one, value in agreed.items() if value < 1]
-        return [*wrong, *[one for one in ids if one not in wrong][: len(wrong)]]
+        return [*wrong, *[one for one, value in agreed.items() if value == 1][: len(wrong)]]
 
     @property
     def ended(self) -> bool:

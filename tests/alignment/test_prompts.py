@@ -319,3 +319,27 @@ def test_the_prompt_for_pairs_is_tuned_in_both_languages(language, provider, ali
     out = call_main(capfd, *align, "align.budget_usd=1").out
     assert "Better on test labels" in out
     assert Path(f"prompts/{language}/aligned.md.j2").is_file()
+
+
+def graded(body: dict[str, Any]) -> Reply:
+    """Score every response nearly at random, unless the instruction says what counts."""
+    system, user = (message["content"] for message in body["messages"])
+    if body["model"] == "writer":
+        kept = user.partition("# Current instructions")[2].partition("\n# Cases")[0].strip()
+        return said(f"{kept}\n- Count the stars.", usage=(100, 0))
+    response = user.partition("<response>")[2].partition("</response>")[0]
+    grade = response.count("*") if "Count the stars" in system else 1 + int(response.split()[0]) * 7 % 5
+    return said(f"[[{grade}]]", usage=(100, 0))
+
+
+def test_the_prompt_for_scores_is_tuned(run, align, provider, tmp_path, capfd):
+    provider.rule = graded
+    rows = [
+        {"id": k, "prompt": f"q {k}", "response": f"{k} {'*' * (k // 7 % 5 + 1)}", "label": k // 7 % 5 + 1}
+        for k in range(N)
+    ]
+    Path("stars.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run("rubric=likert5", "output=rating", "dataset.path=stars.jsonl")
+    done = call_main(capfd, *align, "align.budget_usd=1")
+    assert "Better on test labels" in done.out
+    assert "+- Count the stars." in done.out
