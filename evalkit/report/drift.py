@@ -35,6 +35,8 @@ def _conclusion(drift: Drift) -> Text:
     if drift.state == "unknown":
         if drift.reason == "no_labels" and drift.labels_needed is None:
             return _TEXTS["labels_first"].fill(units=UNITS[unit])
+        if drift.reason == "agreement" and drift.labels_needed is None:
+            return _TEXTS["agreement_unknown"].fill(**values | {"units": UNITS[unit]})
         known = drift.reason in _TEXTS
         return _TEXTS[drift.reason if known else "blind"].fill(
             **values if known else values | {"evidence": evidence(drift.before)}

@@ -13,7 +13,7 @@ import numpy as np
 from evalkit.config import ScoringConfig
 from evalkit.core.scale import Scale
 from evalkit.core.splits import is_labeled
-from evalkit.decision import Decision, Kind, Metrics, decide, kind_of
+from evalkit.decision import FEW_LABELS, Decision, Kind, Metrics, decide, kind_of
 from evalkit.errors import ConfigError
 from evalkit.scoring.compare import SCORE, Comparison, RunEntry, compare_runs
 from evalkit.scoring.labels import labels_for, labels_to_decide
@@ -385,12 +385,14 @@ def _state(drift: Drift) -> tuple[State, str]:
 
 
 def _needed(drift: Drift, reason: str, confidence: float) -> int | None:
-    """Return how many more labels would probably show whether agreement is worse.
+    """Return how many more labels would probably show whether agreement is worse; `None` if that cannot be told.
 
-    Without labels, for a judge that is as good as before: the difference then varies as much as verdicts change.
+    Without labels, for a judge that is as good as before: the difference then varies as much as verdicts change, which
+    fewer than `FEW_LABELS` verdicts do not show.
     """
     if reason == "agreement":
         return labels_for(drift.agreement[2], -drift.margin, confidence)
-    if reason == "no_labels" and drift.share and drift.flips is not None and drift.flips.value and drift.margin:
-        return labels_to_decide(drift.margin, sqrt(drift.flips.value), confidence)
+    flips = drift.flips
+    if reason == "no_labels" and drift.share and flips is not None and flips.value and drift.margin:
+        return labels_to_decide(drift.margin, sqrt(flips.value), confidence) if flips.n >= FEW_LABELS else None
     return None

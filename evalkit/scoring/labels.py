@@ -229,7 +229,8 @@ def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:
     """Return how many more labels would probably put a metric's interval on one side of a limit that lies within it.
 
     As in `labels_needed`, from half the length of the interval, with the metric's units as clusters. `None` if the
-    metric is not about labels alone, or no number of labels would, because its value is the limit.
+    metric is not about labels alone, if there are fewer than `FEW_LABELS`, whose interval does not show how much one
+    label varies, or if no number of labels would, because its value is the limit.
 
     Args:
         metric: a metric with an interval.
@@ -237,7 +238,7 @@ def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:
         confidence: the confidence of the interval.
     """
     spread = _spread_at_hand(metric, confidence)
-    if spread is None or metric.value is None or metric.value == limit:
+    if spread is None or metric.value is None or metric.value == limit or metric.n < FEW_LABELS:
         return None
     return max(1, labels_to_decide(abs(metric.value - limit), spread, confidence) - metric.n)
 

@@ -83,12 +83,13 @@ def test_too_few_labels_to_say():
     found = measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.84, 2), LABELS, judge={"model": "new"}))
     first = read(found)[0]
     assert first.startswith("Not enough to say whether the judge is worse by more than 5 points (drift.margin): right")
-    assert first.endswith(f"Label about {found.labels_needed:,} more pairs.")
+    assert f"Label about {found.labels_needed:,} more pairs: so many would probably decide" in first
 
 
 def test_three_cases():
     first, *rest = read(measured(pairs(GOOD[:3], LABELS[:3]), pairs(GOOD[:3], LABELS[:3])))
     assert first.startswith("Not enough to say")
+    assert first.endswith("Label more pairs; how many would decide cannot be told from these.")
     assert not any(one.startswith("The judge after") for one in rest)
 
 

@@ -9,11 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.stats import t
 
 from evalkit.core.splits import is_labeled, without_labels
 from evalkit.errors import ConfigError
 from evalkit.scoring import drift as module
 from evalkit.scoring.drift import Drift
+from evalkit.scoring.labels import labels_for
+from evalkit.scoring.stats.paired import tango
 from evalkit.types import ChecklistItem, Completion, Judgment, Metric, Response
 from tests.scoring.drift_runs import SETTINGS, measured, pairs, right_in, scores, truth
 
@@ -155,6 +158,52 @@ def test_labels_needed_fall_with_the_margin_and_grow_with_flips():
     assert small == pytest.approx(normal * 0.2, rel=0.05)
     assert large == pytest.approx(normal * 0.5, rel=0.05)
     assert measured(pairs(GOOD, bare), pairs(few, bare), margin=0.0).labels_needed is None
+
+
+def difference(worse: int, better: int, n: int) -> Metric:
+    """Return the difference in accuracy with the interval of a drift, of Tango and of Student."""
+    value = (better - worse) / n
+    reach = t.ppf(0.975, n - 1) * np.sqrt(max(0.0, (worse + better) / n - value**2) / (n - 1))
+    low, high = tango(better, worse, n, 0.95)
+    return Metric("agreement/accuracy", value, min(low, value - reach), max(high, value + reach), n)
+
+
+def decided(metric: Metric, margin: float) -> bool:
+    return metric.low >= -margin or metric.high < -margin
+
+
+RATES = [(0.05, 0.05), (0.2, 0.05), (0.1, 0.0), (0.2, 0.2), (0.3, 0.1), (0.02, 0.02)]
+
+
+@pytest.mark.parametrize("n", [30, 50, 100])
+def test_the_promised_labels_decide_in_about_the_promised_share_of_cases(n):
+    generator, margin = np.random.default_rng(n), 0.05
+    as_estimated, more_of_the_same = [], []
+    for rates in RATES:
+        for _ in range(60):
+            worse, better, _ = generator.multinomial(n, [*rates, 1 - sum(rates)])
+            found = difference(worse, better, n)
+            if decided(found, margin) or (more := labels_for(found, -margin, 0.95)) is None:
+                continue
+            whole = generator.multinomial(n + more, [worse / n, better / n, 1 - (worse + better) / n])
+            as_estimated.append(decided(difference(*whole[:2], n + more), margin))
+            others = generator.multinomial(more, [*rates, 1 - sum(rates)])
+            more_of_the_same.append(decided(difference(worse + others[0], better + others[1], n + more), margin))
+    assert len(as_estimated) > 150
+    assert 0.75 <= np.mean(as_estimated) <= 0.95
+    assert 0.75 <= np.mean(more_of_the_same) <= 0.97
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 29])
+def test_few_labels_promise_no_number(n):
+    for worse in range(n + 1):
+        for better in range(n - worse + 1):
+            assert labels_for(difference(worse, better, n), -0.05, 0.95) is None
+    labels = [one if k < n else None for k, one in enumerate(LABELS)]
+    after = [("TIE" if k % 3 == 0 else one) for k, one in enumerate(GOOD)]
+    found = measured(pairs(GOOD, labels), pairs(after, labels))
+    assert found.labels_needed is None or found.reason == "no_labels"
+    assert measured(pairs(GOOD[:n], [None] * n), pairs(after[:n], [None] * n)).labels_needed is None
 
 
 def with_responses(run, texts, every=1):
