@@ -34,7 +34,7 @@ def _part(part: str) -> Text:
 
 def _argument(name: str, value: str) -> Joined | str:
     """Return an argument; those that are not numbers, or names in the data, are words too."""
-    words = name in ("units", "effect", "facet", "answer")
+    words = name in ("units", "effect", "facet", "answer", "state", "what")
     return joined(map(_part, value.split(" × ")), Text(" × ")) if words else value
 
 
@@ -42,7 +42,12 @@ def _argument(name: str, value: str) -> Joined | str:
 def _patterns() -> list[tuple[re.Pattern[str], Text]]:
     """Return the pattern of each note, those with the most letters of their own first."""
     parts = sorted(NOTES, key=lambda text: -len(re.sub(r"\{\w+\}", "", text.message)))
-    return [(re.compile(_ARGUMENT.sub(r"(?P<\1>.{1,500})", re.escape(text.message))), text) for text in parts]
+    return [(re.compile(_ARGUMENT.sub(_argument_pattern, re.escape(text.message))), text) for text in parts]
+
+
+def _argument_pattern(found: re.Match[str]) -> str:
+    """Return the pattern of an argument: counts are of anything, so only a number makes a part of a note one."""
+    return rf"(?P<{found[1]}>{'[0-9,]+' if found[1] in ('count', 'total') else '.{1,500}'})"
 
 
 _ARGUMENT = re.compile(r"\\\{(\w+)\\\}")

@@ -385,7 +385,7 @@ def _state(drift: Drift) -> tuple[State, str]:
 
 
 def _needed(drift: Drift, reason: str, confidence: float) -> int | None:
-    """Return how many more labels would probably show whether agreement is worse; `None` if that cannot be told.
+    """Return how many more labels would probably show whether agreement is worse; `None` if that is unknown.
 
     Without labels, for a judge that is as good as before: the difference then varies as much as verdicts change, which
     fewer than `FEW_LABELS` verdicts do not show.

@@ -151,7 +151,7 @@ def take_look(
 
 
 def _has_answers(config: RunConfig, folder: Path, templates: Mapping[str, str] | None) -> bool:
-    """Return whether the store has an answer of a look; if that cannot be told, it may have."""
+    """Return whether the store has an answer of a look; if that is unknown, it may have."""
     try:
         config = with_examples(config, base=project())
         return stored_answers(config, load_materials(config, folder, templates=templates), folder) > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -17,8 +17,12 @@ from evalkit.report.texts import NOTES, note_text
 ROOT = Path(__file__).parents[2] / "evalkit"
 FOLDERS = ("scoring", "benchmarks", "engine", "batch", "serving")
 FILES = sorted(chain.from_iterable((ROOT / name).rglob("*.py") for name in FOLDERS))
+NOTED = (*FOLDERS[:2], "config", "datasets", "interop", "audit", "runs", "holdout.py", "import_run.py", "api.py")
+"""Modules that write the notes of a run, its data and its import."""
 REASONS = ("BudgetReached", "self.sender.give_up")
 """Calls with a reason why requests were not sent."""
+COUNTED = re.compile(r": \{\}( of \{\}| \(first: \{\}\))?$")
+"""The end of a note that counts what its beginning names; each has a pattern of its own."""
 TEMPLATES = {re.sub(r"\{\w+\}", "{}", text.message) for text in NOTES}
 ARGUMENT = "\x00"
 
@@ -62,6 +66,46 @@ def known(node: ast.AST, scopes: dict[str, list[ast.AST]], seen: frozenset[str])
 
 def notes_in(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each note of a metric in a module, with a mark for each argument."""
+    tree, scopes = parsed(path)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in REASONS:
+            yield from ((node.lineno, text) for text in texts_in(node.args[0], scopes))
+        kept = "why" if path.name == "watch.py" else "self._stopped"
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == kept:
+            yield from ((node.lineno, text) for text in texts_in(node.value, scopes))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) not in ("Benchmark", "ParsedFile"):
+            for keyword in node.keywords:
+                if keyword.arg in ("note", "why"):
+                    yield from ((node.lineno, text) for text in texts_in(keyword.value, scopes))
+
+
+def run_notes_in(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each note of a run in a module: counted, added to a list, passed or returned."""
+    tree, scopes = parsed(path)
+    found: list[ast.expr | None] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            if re.search(r"(tally|_by_file)\.add$|(notes|extra)\.append$", ast.unparse(node.func)):
+                found += node.args[:1]
+            found += [keyword.value for keyword in node.keywords if keyword.arg == "notes"]
+        elif isinstance(node, ast.FunctionDef) and "note" in node.name:
+            inside = [*ast.walk(node)]
+            found += [one.value for one in inside if isinstance(one, ast.Yield | ast.Return)]
+            found += [
+                one.args[0] for one in inside if isinstance(one, ast.Call) and ast.unparse(one.func) == "found.append"
+            ]
+        elif isinstance(node, ast.Assign | ast.AugAssign):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if re.fullmatch(r"notes?|extra|notes\[.*|tally\[.*|.*left_out\[.*", ast.unparse(target)):
+                found.append(node.value)
+                if isinstance(target, ast.Subscript):
+                    found.append(target.slice)
+    for value in found:
+        yield from ((value.lineno, text) for text in texts_in(value, scopes) if " " in text.strip(" :;"))
+
+
+def parsed(path: Path) -> tuple[ast.Module, dict[str, list[ast.AST]]]:
+    """Return a module, and what its names and functions can be."""
     tree = ast.parse(path.read_text("utf-8"))
     scopes: dict[str, list[ast.AST]] = {}
     for node in ast.walk(tree):
@@ -75,27 +119,34 @@ def notes_in(path: Path) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.FunctionDef):
             values = [one.value for one in ast.walk(node) if isinstance(one, ast.Return) and one.value is not None]
             scopes.setdefault(node.name, []).extend(values)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in REASONS:
-            yield from ((node.lineno, text) for text in texts_in(node.args[0], scopes))
-        kept = "why" if path.name == "watch.py" else "self._stopped"
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == kept:
-            yield from ((node.lineno, text) for text in texts_in(node.value, scopes))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) not in ("Benchmark", "ParsedFile"):
-            for keyword in node.keywords:
-                if keyword.arg in ("note", "why"):
-                    yield from ((node.lineno, text) for text in texts_in(keyword.value, scopes))
+    return tree, scopes
 
 
 def test_every_note_in_the_code_is_in_the_catalog() -> None:
-    missing = []
-    for path in FILES:
-        for line, text in notes_in(path):
-            for part in filter(None, text.split("; ")):
-                template = part.replace(ARGUMENT, "{}")
-                if not any(fits(template, known) or fits(known, template) for known in TEMPLATES):
-                    missing.append(f"{path.relative_to(ROOT)}:{line}: {template}")
-    assert missing == [], "add these to evalkit/report/texts.py"
+    assert unknown((path, *note) for path in FILES for note in notes_in(path)) == [], ADD
+
+
+def test_every_note_of_a_run_is_in_the_catalog() -> None:
+    files = [
+        path for name in NOTED for path in ([ROOT / name] if name.endswith(".py") else (ROOT / name).rglob("*.py"))
+    ]
+    assert len(files) > 100
+    assert unknown((path, *note) for path in sorted(files) for note in run_notes_in(path)) == [], ADD
+
+
+ADD = "add these to evalkit/report/notes.txt, and their translations"
+
+
+def unknown(notes: Iterable[tuple[Path, int, str]]) -> list[str]:
+    """Return the parts of notes that have no translation, with their place."""
+    found, own = [], [known for known in TEMPLATES if not COUNTED.fullmatch(known.removeprefix("{}"))]
+    for path, line, text in notes:
+        for part in filter(None, text.split("; ")):
+            template = re.sub(r"\{:?[^}]*\}", "{}", part.replace(ARGUMENT, "{}"))
+            forms = {template, COUNTED.sub("", template), template.removesuffix(": "), f"{template}, omitted"}
+            if not any(fits(form, known) or fits(known, form) for form in forms for known in own):
+                found.append(f"{path.relative_to(ROOT)}:{line}: {template}")
+    return found
 
 
 @cache
@@ -112,19 +163,22 @@ def test_every_note_of_the_catalog_is_in_the_code() -> None:
     constants = (node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
     code = "\n".join(text for text in constants if isinstance(text, str))
     longest = {known: max(known.split("{}"), key=len).strip(" ',(:") for known in TEMPLATES}
-    # The first words of some are arguments in the code, such as "one {unit}: no interval".
-    assert [known for known, part in longest.items() if part[-12:] not in code] == []
+    # The first or last words of some are arguments in the code, such as "one {unit}: no interval".
+    assert [known for known, part in longest.items() if part[-12:] not in code and part[:12] not in code] == []
 
 
 @pytest.mark.parametrize("text", [text.message for text in NOTES])
 def test_a_note_is_found_with_its_arguments_in_both_languages(text: str) -> None:
     names = re.findall(r"\{(\w+)\}", text)
-    words = {"units": "cases", "effect": "cases × orders", "facet": "order"}
+    words = {"units": "cases", "effect": "cases × orders", "facet": "order", "state": "invalidated", "what": "pairs"}
     values = {name: words.get(name, f"{k}7") for k, name in enumerate(names, 1)}
     english, chinese = in_every_language(note_text(text.format(**values)))
     assert english == text.format(**values)
     assert re.search(r"[\u4e00-\u9fff]", chinese)
     assert all((value in chinese) == (name not in words) for name, value in values.items())
+    assert not re.search(r"[\u4e00-\u9fff，：；（）] [\u4e00-\u9fff，：；（）]", chinese), (
+        "no spaces between Chinese words"
+    )
 
 
 def test_several_parts_are_translated_one_by_one_and_unknown_ones_stay() -> None:
@@ -133,6 +187,14 @@ def test_several_parts_are_translated_one_by_one_and_unknown_ones_stay() -> None
     assert english == note.removesuffix("; ")
     assert chinese == "没有回答有分数；a remark of a plug-in；没有标注为“cases”"
     assert in_every_language(note_text("")) == ("", "")
+
+
+def test_counts_and_places_of_what_a_note_names() -> None:
+    same = in_every_language(note_text("cases with two identical responses: 3 (first: data.jsonl:7)"))[1]
+    assert same == "两个回答完全相同的样本：3（首见于 data.jsonl:7）"
+    dropped = in_every_language(note_text("rows dropped by dataset.filter: 1,204 of 4,000"))[1]
+    assert dropped == "被 dataset.filter 舍弃的行：4,000 中的 1,204"
+    assert in_every_language(note_text("a plug-in: counts"))[1] == "a plug-in: counts"
 
 
 def test_the_rule_for_criteria_that_cancel_out_is_in_chinese() -> None:
