@@ -74,6 +74,7 @@ DETAIL_FILES = {
     "cascade.json": "The thresholds of a cascade, the labels behind them, and how many verdicts each judge gives.",
     "transport.json": "Whether a correction by labels of other systems holds, by system, and where it is refused.",
     "panel.json": "Every subset of a panel's judges, the cheapest first: accuracy, $ per case, and the one to use.",
+    "sequence.json": "The intervals of the metric of `runner.stop` by the number of clusters.",
     "slices.json": "Metrics by slice with intervals, the value of the rest, tests, and shrunk estimates.",
     "variance.json": "The variance of margins or scores by source, and how many repetitions would halve it.",
     "annotators.json": "Agreement of the judge and of each annotator with the others. Needs several annotators.",

@@ -27,6 +27,7 @@ from evalkit.engine import JudgingResult, Progress
 from evalkit.engine import judge as judge_cases
 from evalkit.engine.cascade import Units, ask_in_turn
 from evalkit.engine.event_loop import run_async
+from evalkit.engine.judging import Until
 from evalkit.engine.rate_limits import SharedLimits
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.evaluators import make_evaluator
@@ -46,13 +47,15 @@ from evalkit.scoring import Scores, calibrated, check_names, escalated, score_ru
 from evalkit.scoring.compare import Comparison, RunEntry, compare_runs
 from evalkit.scoring.metrics.biases import family_notes
 from evalkit.scoring.stats.clusters import NOTE, Clusters
+from evalkit.scoring.stopping import OTHERS
 from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.scoring.verdicts.pairs import AGGREGATE
 from evalkit.scoring.verdicts.rewards import REWARDS
+from evalkit.stopping import StopRule, check_clusters, in_random_order, refuse_stop, with_stop
 from evalkit.store import open_store, shared_state
 from evalkit.tracking import TRACES, begin_recording, dataset_fetchers, fetch_traces, tracking_uri, warm_up
 from evalkit.types import Case, Judgment
-from evalkit.values import frozen
+from evalkit.values import JsonObject, frozen
 from evalkit.workers import WORKER_KINDS, Shard, ShardReport, add_spent, judge_in_workers
 
 
@@ -92,6 +95,7 @@ def load_materials(
     container = partial(Spool[Case], folder=folder or Path.cwd())
     dataset = load_cases(config.dataset, frame=cases, container=container, **_how_to_read(config))
     dataset, split, held = hold_out(config, dataset, container)
+    dataset = replace(dataset, cases=in_random_order(config, dataset.cases, container))
     return Materials(dataset, evaluator, split, held)
 
 
@@ -251,16 +255,23 @@ def judge_and_score(
     started = datetime.now(UTC)
     config = with_examples(config, base=project())
     materials, given = load_materials(config, folder, cases, templates), cases is not None
+    config = with_stop(config, materials.dataset.cases)
     _check(config, materials, folder, in_sweep=bool(sweep), overwrite=overwrite)
     reviews = earlier_reviews(folder) if is_audit(config) else NO_REVIEWS
     cases, evaluator = materials.dataset.cases, materials.evaluator
+    rule = None if config.runner.stop is None else StopRule(config, cases, evaluator)
     warm_up(config.tracking, folder=Path.cwd())
     begun = time.perf_counter()
     reports, seconds = _judge_in_workers(config, materials, folder, observe, given=given)
-    plan, judged, notes = run_async(_judge_all(config, cases, evaluator, observe, folder, spent))
+    plan, judged, notes = run_async(_judge_all(config, cases, evaluator, observe, folder, spent, rule))
     judged = add_spent(judged, reports, seconds) if reports else judged
     if judged.interrupted:
         raise RunInterruption(judged)
+    facts: JsonObject = {}
+    if rule is not None:
+        dataset, judgments, facts = rule.part(materials.dataset, judged.judgments, folder)
+        materials, cases = replace(materials, dataset=dataset), dataset.cases
+        judged = replace(judged, judgments=judgments, stopped=None if rule.settled else judged.stopped)
     timing = {"judging": round(time.perf_counter() - begun, 4), "sending": round(judged.sending, 4)}
     manifest = run_manifest(
         config,
@@ -268,7 +279,7 @@ def judge_and_score(
         started,
         sweep=sweep,
         judges=[{**one, "dropped": [*judged.dropped.get(one["name"], ())]} for one in describe_judges(config)],
-        judging={"stopped": judged.stopped, "timing": timing, **_rewriter(config)},
+        judging={"stopped": judged.stopped, "timing": timing, **facts, **_rewriter(config)},
     )
     manifest["notes"] += notes
     begun = time.perf_counter()
@@ -328,6 +339,7 @@ def judge_shard(
 ) -> JudgingResult:
     """Have one shard of the cases judged into the store, and nothing else."""
     refuse_cascade(config, "use evalkit run")
+    refuse_stop(config)
     evaluator = build_evaluator(config)
     cases = Spool((case for case in stream_cases(config) if shard.holds(case)), folder=Path.cwd())
     if is_audit(config):
@@ -342,6 +354,7 @@ async def _judge_all(
     observe: Callable[[Progress], None] | None,
     folder: Path,
     spent: Spent | None,
+    until: Until | None = None,
 ) -> tuple[AuditPlan | None, JudgingResult, list[str]]:
     """Judge the cases, and with probes the edited ones, once the rewriter has written its texts.
 
@@ -351,7 +364,7 @@ async def _judge_all(
     scope = config.runner.budget_scope
     spent = None if scope == "store" else spent if spent is not None and scope == "sweep" else Spent()
     if not is_audit(config):
-        return None, await ask_judges(config, cases, evaluator, observe, folder, spent), []
+        return None, await ask_judges(config, cases, evaluator, observe, folder, spent, until=until), []
     first = await _rewrite(config, cases, observe, folder, spent) if config.probe.rewriter else None
     plan = AuditPlan.of(config, cases, evaluator, folder, paraphrases(first.judgments if first else ()))
     if first is not None and first.interrupted:
@@ -407,6 +420,7 @@ async def ask_judges(
     spent: Spent | None = None,
     study: RunConfig | None = None,
     chosen_on: Sequence[Case] | None = None,
+    until: Until | None = None,
 ) -> JudgingResult:
     """Judge every case, from stored answers where possible; only the store is written.
 
@@ -419,6 +433,7 @@ async def ask_judges(
         spent: what the other steps of the run, or the jobs of the sweep, have spent of a shared budget.
         study: the config of the run that this is a step of, if it is another one.
         chosen_on: the cases whose labels choose the thresholds of a cascade, if not all.
+        until: whether no more cases are needed; by default all are.
     """
     if config.judge.cascades:
         return await _ask_cascade(config, cases, evaluator, observe, folder, spent, chosen_on or cases)
@@ -441,6 +456,7 @@ async def ask_judges(
             arbiter=arbiter if batches is None or arbiter is None else batches.judge(arbiter),
             observe=observe,
             spool=folder,
+            until=until,
             spent=spent if batches is None else batches.spent,
             shared=shared_limits(study or config, store),
         )
@@ -487,25 +503,6 @@ def shared_limits(config: RunConfig, store: Store | None) -> SharedLimits | None
     return None if state is None else SharedLimits(state, config.hash())
 
 
-async def check_judges(config: RunConfig) -> str:
-    """Check each judge's model name, key and endpoint without a call, and return their names.
-
-    Raises:
-        JudgeSetupError: if a judge cannot be called.
-    """
-    arbiter, rewriter = make_arbiter(config), config.probe.rewriter
-    judges = [*make_judges(config.judge, config.runner), *([arbiter] if arbiter else [])]
-    judges += make_judges(rewriter, config.runner) if rewriter else ()
-    try:
-        for judge in judges:
-            if prepare := getattr(judge, "prepare", None):
-                await prepare()
-        return ", ".join(judge.spec.model for judge in judges)
-    finally:
-        for judge in judges:
-            await judge.close()
-
-
 def rescore(
     config: RunConfig,
     result: RunResult,
@@ -530,6 +527,7 @@ def rescore(
     """
     if config.judge.calibrates:
         check_labels(config, result.cases, Clusters.of(config, result.cases))
+    check_clusters(config, result.config)
     scores, audit = score_run(config, result.cases, result.judgments), Audit.read(config, result, reviews)
     before, now = result.config.notes(), config.notes()
     kept = [note for note in result.manifest.get("notes") or () if note in now or note not in before]
@@ -576,7 +574,7 @@ def _scoring_facts(
     own += [opening_note(aligned, "by evalkit align")] if aligned else []
     return {
         "notes": [*scores.notes, *own],
-        "stale": (AGGREGATE, NOTE, OPENED, REWARDS),
+        "stale": (AGGREGATE, NOTE, OPENED, OTHERS, REWARDS),
         "opened": max(opened or 0, aligned) or None,
         "clusters": {"by": clusters.by, "count": clusters.count, "cases": clusters.cases},
     }

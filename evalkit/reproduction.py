@@ -105,7 +105,11 @@ def reproduce(
     else:
         materials = _own(result, config, None if missing else templates)
         if from_dataset:
-            materials = replace(materials, dataset=load_materials(config).dataset)
+            dataset = load_materials(config).dataset
+            if config.runner.stop is not None:  # the first cases of the same random order
+                cases = dataset.cases[: len(result.cases)]
+                dataset = replace(dataset, cases=cases, fingerprint=fingerprint(cases))
+            materials = replace(materials, dataset=dataset)
         if from_store:
             reading = config.with_({"store.mode": "read_only"})
             judged = run_async(ask_judges(reading, materials.dataset.cases, materials.evaluator)).judgments

@@ -28,6 +28,7 @@ from evalkit.judges.model_judge import ModelJudge
 from evalkit.judges.pricing import batch_entry
 from evalkit.judges.setup import RUNGS, Shape
 from evalkit.protocols import CompletionCache, Evaluator, Judge
+from evalkit.stopping import refuse_stop
 from evalkit.types import Case, Completion, JudgeRequest, JudgeSpec, Rung
 from evalkit.values import Json, frozen
 
@@ -236,6 +237,7 @@ async def record_round(
         what = "a cascade asks its next judge only where the answers of the one before are not sure enough"
         remedy = "use evalkit run with runner=batch, which sends a batch to each judge in turn"
         raise ConfigError(what, where="judge.vote=cascade", remedy=remedy)
+    refuse_stop(config)
     third_pass = config.swap.policy == "both" and config.swap.resolve == "third_pass"
 
     def recording(one: Judge) -> Judge:

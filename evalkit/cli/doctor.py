@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from evalkit.api import check_judges, load_materials
+from evalkit.api import load_materials
 from evalkit.cli.console import plain_console
 from evalkit.cli.hydra_runner import study_jobs
 from evalkit.cli.parser import study_words
@@ -21,6 +21,7 @@ from evalkit.core.redaction import redact, without_password
 from evalkit.core.resources import own_version
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import EvalkitError
+from evalkit.judges import check_judges
 from evalkit.plugins import GROUPS, VARIABLE, Offer, iter_offers
 from evalkit.runs.manifest import PACKAGES, version_of
 from evalkit.store import backend_of, open_store, store_location, store_url

@@ -46,6 +46,7 @@ SCORING_KEYS: Final = (
     "judge.calibration",
     "judge.thresholds",
     "judge.weights",
+    "runner.stop.width",
     "gate",
 )
 """What `evalkit score` can change without calling a judge."""

@@ -37,7 +37,9 @@ from evalkit.judges import max_concurrency, spec_of
 from evalkit.judges.pricing import price_of
 from evalkit.protocols import Evaluator, Store
 from evalkit.scoring.stats.clusters import Clusters, check_column
+from evalkit.scoring.stats.sequences import clusters_needed, width_of
 from evalkit.scoring.verdicts.cascade import check_labels
+from evalkit.stopping import with_stop
 from evalkit.store import backend_of, open_store, store_url
 from evalkit.types import Case, Completion, JudgeSpec, Judgment
 from evalkit.values import frozen
@@ -109,6 +111,8 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
         if job.config.judge.calibrates:
             cases = [*job]
             check_labels(job.config, cases, Clusters.of(job.config, cases))
+        if job.config.runner.stop is not None:
+            with_stop(job.config, [*job])
         check_gate(job.config, job)
     return jobs
 
@@ -367,6 +371,8 @@ def main(arguments: Namespace) -> int:
         fresh = [part.after([*before, *parts[:place]]) for place, part in enumerate(parts)]
         planned.append(JobPlan(job.name, job.config, parts, fresh))
     print_plans(planned)
+    for whole in jobs:
+        print_stop(whole, [part for one in planned if one.config is whole.config for part in one.fresh])
     if pilots:
         print(describe_pilot(pilots))
     hopeless = any(one.sampled and one.judged.calls.failed == one.judged.calls.planned for one in pilots)
@@ -450,6 +456,26 @@ def print_plans(jobs: Sequence[JobPlan]) -> None:
     console.print(table)
     for line in (*_lengths(fresh), *_unpriced(fresh)):
         console.print(line)
+
+
+def print_stop(job: PlannedJob, parts: Sequence[Part]) -> None:
+    """Print how many clusters a job that stops takes, what they cost, and whether the data have so many."""
+    if (stop := job.config.runner.stop) is None:
+        return
+    cases, confidence = [*job], job.config.scoring.confidence
+    clusters = Clusters.of(job.config, cases).count
+    needed = clusters_needed(stop.width, confidence)
+    what = f"runner.stop: {stop.metric} to a width of {stop.width:g} takes about {needed:,} clusters"
+    few = clusters_needed(stop.width, confidence, 0.0)
+    what += f" if it is near the middle of its range, and {few:,} or more at an end"
+    if needed < clusters:
+        costs, share = [part.cost for part in parts], needed / clusters
+        paid = None if None in costs else share * sum(cost for cost in costs if cost is not None)
+        price = "price unknown" if paid is None else dollars(paid)
+        print(f"{what}; of {clusters:,} here: about {share * _unique(parts):,.0f} requests to send, {price}")
+        return
+    width = width_of(clusters, confidence)
+    print(f"{what}; the {clusters:,} here may be too few: near the middle, its width would be {width:.2g}")
 
 
 def _unique(parts: Sequence[Part]) -> int:

@@ -26,8 +26,8 @@ def main(arguments: Namespace) -> int:
     Raises:
         ConfigError: if the judge, a setting, the port or the host cannot be used.
     """
-    from evalkit.api import check_judges
     from evalkit.engine.event_loop import run_async
+    from evalkit.judges import check_judges
     from evalkit.plugins import code_allowed
     from evalkit.serving import load_judge
     from evalkit.serving.service import Service

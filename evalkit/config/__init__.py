@@ -22,9 +22,9 @@ from evalkit.config.sections import (
     StoreConfig,
     SwapConfig,
     TieConfig,
-    TrackingConfig,
     criteria_by_name,
 )
+from evalkit.config.tracking import TrackingConfig
 
 __all__ = [
     "CHECKLIST",

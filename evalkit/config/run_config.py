@@ -31,8 +31,8 @@ from evalkit.config.sections import (
     StoreConfig,
     SwapConfig,
     TieConfig,
-    TrackingConfig,
 )
+from evalkit.config.tracking import TrackingConfig
 from evalkit.core.display import relative
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of
@@ -187,7 +187,8 @@ class RunConfig(Section):
             group = "'class'" if self.rubric.classes else "'winner' or 'score'"
             found.append(f"output.pattern: is required by output.format=regex: set a pattern with a group {group}")
         found += self._class_problems() if self.rubric.classes else self._off_scale()
-        return found + self._call_problems() + (self._cascade_problems() if self.judge.cascades else [])
+        found += self._call_problems() + (self._cascade_problems() if self.judge.cascades else [])
+        return found + ([] if self.runner.stop is None else self._stop_problems())
 
     def _reward_problems(self) -> list[str]:
         """Return the settings that do not apply to reward models and classifiers."""
@@ -223,6 +224,20 @@ class RunConfig(Section):
                 "or judge.thresholds as in cascade.json of a run with labels"
             )
         return found
+
+    def _stop_problems(self) -> list[str]:
+        """Return the settings with which a run cannot stop at complete clusters, each with its own verdicts."""
+        problems = {
+            f"{self.runner.kind} asks before it has answers: set runner=online": self.runner.kind != "online",
+            "a cascade asks one judge about all cases before the next: choose one judge": self.judge.cascades,
+            "judge.vote=dawid_skene needs all votes: set judge.vote=majority": self.judge.vote == "dawid_skene",
+            "scoring.normalize needs all scores: set minmax or none": self.scoring.normalize in ("zscore", "rank"),
+            "scoring.length_control needs all scores: set it to false": self.scoring.length_control,
+            "rubric=real has no ends, so no mean has a known range: use a scale with ends": self.rubric.real,
+            "an audit compares all its cases: audit without it": bool(self.probe.probes),
+            "dataset.holdout holds out labels of all cases: set one of them": self.dataset.holdout is not None,
+        }
+        return [f"runner.stop: {problem}" for problem, applies in problems.items() if applies]
 
     def _class_problems(self) -> list[str]:
         """Return the settings that do not apply to classes."""
@@ -448,6 +463,8 @@ class RunConfig(Section):
             dumped.pop("probe")
         elif self.probe.rewriter is None:  # likewise
             dumped["probe"].pop("rewriter")
+        if self.runner.stop is not None:  # it decides which cases are judged; `largest` follows from them
+            dumped["stop"] = self.runner.stop.model_copy(update={"largest": None}).model_dump(mode="json")
         return digest(_without_later_keys(dumped))
 
 

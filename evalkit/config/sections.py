@@ -593,6 +593,19 @@ class StoreConfig(Section):
     """`read_write`, `read_only`, `refresh` (request again and store), or `off` (neither read nor store)."""
 
 
+class StopConfig(Section):
+    """When a run has asked enough: its metric is known to a width, at any number of cases."""
+
+    metric: Name
+    """Metric that must be known: a mean of values with a known range, such as `win_rate/a`."""
+    width: Annotated[float, Field(ge=0.005)]
+    """Width of its confidence sequence at which no more cases are judged."""
+    seed: int = 0
+    """Seed of the random order in which clusters of cases are judged."""
+    largest: Annotated[int, Field(gt=0)] | None = None
+    """The most pairs or responses of a cluster that the metric can count; a run finds it in the data."""
+
+
 class RunnerConfig(Section):
     """How requests are sent, and what a run may cost."""
 
@@ -627,6 +640,10 @@ class RunnerConfig(Section):
     budget_scope: Literal["run", "sweep", "store"] = "run"
     """What the budget is for: each run, all jobs of a sweep together, or all workers on the `store` that judge the same
     study, then and later.
+    """
+    stop: StopConfig | None = None
+    """Stop judging once a metric is known: `{metric: win_rate/a, width: 0.1}`. Cases are judged in a random order of
+    their clusters; those that were not needed are not part of the run.
     """
     max_failure_rate: Fraction = 0.05
     """A run with a larger share of failed requests ends with exit status 2."""
@@ -665,31 +682,3 @@ class ProbeConfig(Section):
             kind = "simulated judge, which writes no texts" if self.rewriter.simulated else "panel"
             raise ValueError(f"rewriter is a {kind}: choose a single model")
         return self
-
-
-class TrackingConfig(PluginSection):
-    """Where runs are recorded."""
-
-    named: ClassVar[str] = "tracker"
-
-    enabled: bool = True
-    """Record runs."""
-    tracker: Name = "mlflow"
-    """`mlflow`, or the name of a plug-in's tracker."""
-    uri: str | None = None
-    """MLflow tracking URI; by default `MLFLOW_TRACKING_URI`, or `mlflow.db` in the current folder."""
-    experiment: Name = "evalkit"
-    """Name of the MLflow experiment."""
-    run_name: str | None = None
-    """Name of the run; by default mode, judge and a hash. A job of a sweep is named by its overrides."""
-    tags: dict[str, str] = {}
-    """Additional tags of the run."""
-    traces: Annotated[int, Field(ge=0)] = 10
-    """How many judgments become MLflow traces."""
-    metrics: Literal["main", "all"] = "main"
-    """Which metrics are logged: `all`, or the `main` ones, at most 40 numbers with their intervals, and in an audit one
-    metric for each probe."""
-    background: bool = True
-    """Import MLflow and record in a second process while this one judges."""
-    params: dict[str, Any] = {}
-    """Settings of a plug-in's tracker."""

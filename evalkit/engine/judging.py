@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from evalkit.config import RunnerConfig
 from evalkit.core.spool import Spool
@@ -32,6 +32,11 @@ WORKERS = 2
 HOPELESS_FROM = 20  # a run with fewer failures is always finished
 NEVER_SENT = ("budget", "not_stored", "stopped")
 Observe = Callable[[Progress], None]
+Until: TypeAlias = Callable[[Case, Sequence[Judgment]], bool]
+"""Takes all judgments of a case, in the order in which cases are complete; returns whether no more are needed."""
+SETTLED = "no more cases are needed"
+AHEAD = 4
+"""Calls per concurrent call that may be ahead of the first unanswered one, in a run that may need no more cases."""
 
 
 class Session:
@@ -144,6 +149,7 @@ async def judge(
     runner: RunnerConfig,
     *,
     observe: Observe | None = None,
+    until: Until | None = None,
     **settings: Any,
 ) -> JudgingResult:
     """Judge `cases` with every judge; return one judgment per planned request and per follow-up request.
@@ -163,6 +169,8 @@ async def judge(
         store: Where completions are stored; `None` for no store.
         runner: The concurrency, timeout, retries and budget.
         observe: Called with the progress after each judgment and each retry.
+        until: Whether no more cases are needed: then calls in flight may finish, nothing else is sent, and what was not
+            asked has no judgment. By default all cases are judged.
         **settings: The other settings of `Session`.
 
     Raises:
@@ -172,6 +180,7 @@ async def judge(
     """
     session = Session(evaluator, judges, store, runner, remembers=True, **settings)
     run = session.begin(cases, session.tally, observe)
+    run.until = until
     run.sender.changed = run.report
     try:
         with on_interrupt(run.interrupt), freeze_imports():
@@ -197,6 +206,16 @@ class _Run:
     """The position of each judgment in the run; follow-up judgments come after their unit."""
     arbiter: int | None = None
     """The index of the judge of follow-up requests."""
+    until: Until | None = None
+    over: bool = False
+    """Whether no more cases are needed."""
+    why: str | None = None
+    """Why requests were not sent any more before that."""
+    begun: set[tuple[int, int]] = field(default_factory=set)
+    """The calls without a judgment so far, by position and by `PlannedCall.after`."""
+    finished: asyncio.Event = field(default_factory=asyncio.Event)
+    open: dict[str, tuple[int, list[Judgment]]] = field(default_factory=dict)
+    """The number of missing judgments of incomplete cases, and those that are there, by the case's id."""
     queue: deque[PlannedCall] = field(default_factory=deque)
     incomplete: dict[int, dict[int, Judgment]] = field(default_factory=dict)
     """The judgments of incomplete units, by the position of the unit's first call and by their own."""
@@ -247,7 +266,7 @@ class _Run:
             self.judgments.arrange(array("q", order)),
             self.tally.spend,
             interrupted,
-            "interrupted" if interrupted else self.sender.stopped,
+            "interrupted" if interrupted else self.why if self.over else self.sender.stopped,
             {judge.spec.name: names for judge in self.judges if (names := getattr(judge, "dropped", ()))},
             self.sending,
             self.signal,
@@ -274,6 +293,11 @@ class _Run:
             self._finish(call, judgment)
 
     def _finish(self, call: PlannedCall, judgment: Judgment) -> None:
+        self.begun.discard((call.position, call.after))
+        self.finished.set()
+        if self.over and judgment.status == "failed":
+            self.tally.planned -= judgment.error_kind in NEVER_SENT
+            return
         if call.after and not call.request.items:  # a checklist's follow-up asks the same judge for missing items
             owner = self.judges[call.group.judge].spec.name
             judgment = replace(judgment, judge=owner, arbiter=self.judges[call.judge].spec.name)
@@ -283,9 +307,25 @@ class _Run:
         self.tally.failed += judgment.status == "failed"
         self.tally.broken += judgment.status == "failed" and judgment.error_kind not in NEVER_SENT
         self._abort_if_hopeless()
+        following: list[PlannedCall] = []
         if self.follow is not None and not call.after:
-            self.queue.extendleft(self._following(call, judgment, self.follow))
+            following = self._following(call, judgment, self.follow)
+            self.queue.extendleft(following)
+        if self.until is not None and not self.over:
+            self._complete(call, judgment, len(following), self.until)
         self.report()
+
+    def _complete(self, call: PlannedCall, judgment: Judgment, more: int, until: Until) -> None:
+        """Count a judgment of a case, which `more` follow; a complete case may be the last that is needed."""
+        missing, judgments = self.open.pop(call.group.case.id, (call.group.whole, []))
+        judgments.append(judgment)
+        if missing + more > 1:
+            self.open[call.group.case.id] = missing + more - 1, judgments
+        elif until(call.group.case, judgments):
+            self.over, self.why = True, self.sender.stopped
+            self.tally.planned -= len(self.queue)
+            self.queue.clear()
+            self.sender.give_up(self.why or SETTLED)
 
     def _abort_if_hopeless(self) -> None:
         """Give up a run whose failure rate will exceed the maximum, whatever happens to the other requests."""
@@ -329,13 +369,25 @@ class _Run:
         if self.sender.stopping:
             return None
         while not self.queue:
-            if not (batch := self.calls.batch()):
+            if self.over or not (batch := self.calls.batch()):
                 return None
             self.queue.extend(batch)
             self.tally.planned += len(batch)
             # Stored answers never wait: let signals and other tasks run once per batch.
             await asyncio.sleep(0)
-        return self.queue.popleft()
+        call = self.queue.popleft()
+        while self.until is not None and self.begun and self._is_ahead(call):
+            self.finished.clear()
+            await self.finished.wait()
+            if self.over:
+                self.tally.planned -= 1
+                return None
+        self.begun.add((call.position, call.after))
+        return call
+
+    def _is_ahead(self, call: PlannedCall) -> bool:
+        """Return whether a slow call may turn out to be the last one that is needed, long before this one."""
+        return call.position - min(self.begun)[0] > AHEAD * self.runner.concurrency
 
     async def _judgment(self, call: PlannedCall) -> Judgment:
         keys: tuple[str, ...] = ()
@@ -386,7 +438,7 @@ class _Run:
     def report(self) -> None:
         """Report the progress."""
         if self.observe is not None:
-            total = self.calls.total
+            total = self.tally.planned - self.followed if self.over else self.calls.total
             self.observe(self.tally.progress(None if total is None else total + self.followed))
 
 

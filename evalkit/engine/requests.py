@@ -22,11 +22,12 @@ _REMEMBERED = 8
 
 @frozen
 class CallGroup:
-    """The calls of one unit of a case to one judge, by their positions in the run."""
+    """The calls of one unit of a case to one judge, by their positions in the run; `whole` counts all of the case."""
 
     case: Case
     judge: int
     positions: tuple[int, ...]
+    whole: int
 
 
 @frozen
@@ -131,12 +132,13 @@ class PlannedCalls:
         for case in cases:
             self._cases_read += 1
             planned = self._evaluator.plan(case)
-            self._planned += len(planned) * len(self._specs)
+            whole = len(planned) * len(self._specs)
+            self._planned += whole
             for index, spec in enumerate(self._specs):
                 positions = defaultdict[Unit, list[int]](list)
                 for number, request in enumerate(planned, position):
                     positions[request.unit].append(number)
-                groups = {unit: CallGroup(case, index, tuple(numbers)) for unit, numbers in positions.items()}
+                groups = {unit: CallGroup(case, index, tuple(numbers), whole) for unit, numbers in positions.items()}
                 for request in planned:
                     named = replace(request, judge=spec.name)
                     yield PlannedCall(position, index, named, call_key(spec, request), groups[request.unit])

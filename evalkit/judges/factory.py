@@ -209,3 +209,22 @@ def _model(config: JudgeConfig) -> str:
         if (secret := secret_in(base)) is not None:
             raise JudgeSetupError(secret, where=where, remedy=remedy_for(where))
     return identified(model) if model.startswith(LOCAL) else model
+
+
+async def check_judges(config: RunConfig) -> str:
+    """Check each judge's model name, key and endpoint without a call, and return their names.
+
+    Raises:
+        JudgeSetupError: if a judge cannot be called.
+    """
+    arbiter, rewriter = make_arbiter(config), config.probe.rewriter
+    judges = [*make_judges(config.judge, config.runner), *([arbiter] if arbiter else [])]
+    judges += make_judges(rewriter, config.runner) if rewriter else ()
+    try:
+        for judge in judges:
+            if prepare := getattr(judge, "prepare", None):
+                await prepare()
+        return ", ".join(judge.spec.model for judge in judges)
+    finally:
+        for judge in judges:
+            await judge.close()

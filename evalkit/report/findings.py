@@ -36,8 +36,10 @@ from evalkit.report.diagnostics import (
     slice_findings,
 )
 from evalkit.report.panel_findings import panel_findings, subset_findings
+from evalkit.report.texts import metric_title
 from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
+from evalkit.scoring.stopping import is_settled
 from evalkit.scoring.verdicts.pairs import WEIGHED
 from evalkit.types import Metric
 from evalkit.values import Json
@@ -75,7 +77,34 @@ def findings_of(result: RunResult, details: Json | None = None) -> list[Finding]
     mode, positive = str(result.manifest.get("mode") or ""), result.config.rubric.positive
     rows = (details or {}).get("slices") or ()
     sliced = slice_findings(result.metrics, rows, result.config.scoring.confidence)
-    return [*conclusion(result), *findings(result.metrics, mode, details, positive=positive), *sliced]
+    return [*conclusion(result), *_stop(result), *findings(result.metrics, mode, details, positive=positive), *sliced]
+
+
+def _stop(result: RunResult) -> Iterator[Finding]:
+    """Yield whether a run stopped because its metric is known, and what was not needed."""
+    stop, asked = result.config.runner.stop, result.manifest.get("not_needed")
+    metric = None if stop is None else known(result.metrics, stop.metric)
+    if stop is None or asked is None or metric is None or metric.low is None or metric.high is None:
+        return
+    title, clusters = metric_title(metric.name), result.manifest["clusters"]["count"]
+    facts = {"title": title, "value": interval(metric), "clusters": clusters, "width": stop.width}
+    settled = is_settled(result.config, result.metrics)
+    if settled:
+        text = gettext(
+            "Settled: “{title}” is {value} after {clusters:,} clusters in random order, at most {width:g} wide. "
+            "This holds at any stopping time.",
+            **facts,
+        )
+        rest = ngettext("{n:,} other case was not needed.", "{n:,} other cases were not needed.", asked["cases"])
+    else:
+        text = gettext(
+            "Not settled: “{title}” is {value} after {clusters:,} clusters in random order, more than {width:g} "
+            "wide. This holds at any stopping time.",
+            **facts,
+        )
+        rest = ngettext("{n:,} other case was not asked.", "{n:,} other cases were not asked.", asked["cases"])
+    text = gettext("{text} {rest}", text=text, rest=rest) if asked["cases"] else text
+    yield finding(metric.name, "good" if settled else "warn", text)
 
 
 def conclusion(result: RunResult) -> list[Finding]:

@@ -17,7 +17,7 @@ from evalkit.errors import ConfigError
 from evalkit.runs import layout
 from evalkit.runs.read import read_config
 from evalkit.types import Case
-from evalkit.values import JsonObject, frozen
+from evalkit.values import Json, JsonObject, frozen
 
 REMEDY = "choose another folder with hydra.run.dir, or add --overwrite to replace it"
 
@@ -43,7 +43,7 @@ def check_free(folder: Path, config: RunConfig, *, fingerprint: str | None = Non
     if layout.CONFIG not in found:
         raise ConfigError(f"contains {found[0]}, which the run would replace", where=str(folder), remedy=REMEDY)
     manifest = _read(folder / layout.MANIFEST)
-    before = str((manifest.get("dataset") or {}).get("fingerprint") or "")
+    before = _fingerprint(manifest)
     changed = fingerprint is not None and before not in ("", fingerprint)
     source = (manifest.get("imported") or {}).get("source")
     if source != imported or manifest.get("labels") or _hash(folder) != config.hash():
@@ -127,13 +127,18 @@ def read_status(folder: Path) -> RunStatus:
     )
     return RunStatus(
         str(manifest.get("config_hash") or ""),
-        str((manifest.get("dataset") or {}).get("fingerprint") or ""),
+        _fingerprint(manifest),
         manifest.get("prompt_hashes") or {},
         str(manifest.get("evalkit") or ""),
         whole and not manifest.get("stopped") and calls.get("failed") == 0,
         manifest.get("mlflow_run_id") or (manifest.get("tracked") or {}).get("id"),
         (manifest.get("gate") or {}).get("state"),
     )
+
+
+def _fingerprint(manifest: Json) -> str:
+    """Return the fingerprint of a run's data, with cases that were not needed; empty if it is unknown."""
+    return str((manifest.get("not_needed") or manifest.get("dataset") or {}).get("fingerprint") or "")
 
 
 def _read(path: Path) -> JsonObject:

@@ -52,6 +52,7 @@ DETAILS: Final = (
     "corrected.json",
     "cascade.json",
     "slices.json",
+    "sequence.json",
     "panel.json",
     "transport.json",
     "variance.json",

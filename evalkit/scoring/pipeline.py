@@ -48,6 +48,7 @@ from evalkit.scoring.stats.arrays import Bools, Floats
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stopping import OTHERS, with_sequences
 from evalkit.scoring.verdicts.cascade import (
     WAITING,
     Cascade,
@@ -108,13 +109,15 @@ def score_run(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judg
     """
     scored = score_without_intervals(config, cases, judgments)
     metrics = _metrics(config, scored, given_weights(cases))
+    metrics, sequence = with_sequences(config, metrics, scored.found, scored.clusters)
     sliced, table = slice_results(config, cases, scored.found, scored.clusters)
-    details = {**scored.details, **table}
+    details = {**scored.details, **table, **sequence}
     if "transport" in details:
         details["transport"] = with_results(details["transport"], metrics)
     if "panel" in details:
         details["panel"] = with_intervals(details["panel"], measure(scored.subsets, config.scoring, scored.clusters))
-    return Scores(scored.verdicts, metrics | sliced, scored.frontier, details, scored.notes, scored.clusters)
+    notes = (*scored.notes, *((OTHERS,) if sequence else ()))
+    return Scores(scored.verdicts, metrics | sliced, scored.frontier, details, notes, scored.clusters)
 
 
 @dataclass(frozen=True, slots=True)

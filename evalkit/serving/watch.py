@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.api import check_judges, judge_and_score, load_materials, stored_answers
+from evalkit.api import judge_and_score, load_materials, stored_answers
 from evalkit.config import GateConfig, JudgeConfig, ProbeConfig, RunConfig, TrackingConfig
 from evalkit.core.atomic_files import drop_empty, file_errors, lock
 from evalkit.core.display import shorten
@@ -27,6 +27,7 @@ from evalkit.engine import Progress
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.judging import NEVER_SENT
 from evalkit.errors import ConfigError, EvalkitError, JudgeSetupError
+from evalkit.judges import check_judges
 from evalkit.report.watch_page import render_watch
 from evalkit.results import RunResult
 from evalkit.runs import write_files

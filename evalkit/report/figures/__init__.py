@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from evalkit.report.counts import RunCounts
-from evalkit.report.figures.curves import confusion, frontier, histogram, lengths, passes, reliability, slices
+from evalkit.report.figures.curves import confusion, frontier, histogram, lengths, passes, reliability, sequence, slices
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.forest import main_figures
 from evalkit.report.figures.systems import corrected, costs, cycles, ranking
+from evalkit.report.texts import FIGURES
 from evalkit.results import RunResult
 from evalkit.values import Json
 
@@ -23,6 +26,7 @@ def run_figures(result: RunResult, counts: RunCounts, details: Json) -> list[Fig
     """
     figures = [
         *main_figures(result.metrics),
+        sequence(details.get("sequence") or {}),
         ranking(details.get("ranking") or {}),
         confusion(details.get("confusion") or {}),
         slices(details.get("slices") or [], result.config.scoring.confidence),
@@ -35,4 +39,9 @@ def run_figures(result: RunResult, counts: RunCounts, details: Json) -> list[Fig
         corrected(result.metrics),
         costs(counts.judges, len(result.cases)),
     ]
-    return [figure for figure in figures if figure is not None]
+    stopped = FIGURES["rates_stopped"][1] if details.get("sequence") else None
+    return [
+        replace(figure, caption=stopped) if stopped and figure.name == "rates" else figure
+        for figure in figures
+        if figure is not None
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from math import sqrt
+from math import log10, sqrt
 
 from markupsafe import Markup
 
@@ -26,7 +26,7 @@ from evalkit.report.figures.drawing import (
     percent,
     text,
 )
-from evalkit.report.texts import LABELS, Words
+from evalkit.report.texts import LABELS, Words, metric_words
 from evalkit.scoring.catalog import SHORT_TITLES
 from evalkit.scoring.stats.bootstrap import share_interval
 from evalkit.types import Winner
@@ -67,6 +67,27 @@ def reliability(curves: Json) -> Figure | None:
         bar = [] if one["low"] is None else [line(at, y(one["low"]), at, y(one["high"]), "whisker")]
         elements.append(hint(label, *bar, dot(at, y(one["accuracy"]), 3 + 5 * sqrt(one["n"] / largest))))
     return _framed("reliability", keys, elements, "reliability_after" if shown else "")
+
+
+def sequence(table: Json) -> Figure | None:
+    """Return the interval of the metric that stops a run by the number of clusters; `None` if it has none."""
+    points: Sequence[Json] = table.get("points") or ()
+    if len(points) < 2:
+        return None
+    ends, first, last = [one[side] for one in points for side in ("low", "high")], points[0], points[-1]
+    x = Axis(log10(first["clusters"]), log10(last["clusters"]), 44.0, WIDTH - 12)
+    y, middle = Axis(min(0.0, *ends), max(1.0, *ends), HEIGHT - 44, 30.0), (last["low"] + last["high"]) / 2
+    elements = [text(x.start, y.end - 10, metric_words(table["metric"]), "axis start"), *levels(x, y)]
+    elements.append(text((x.start + x.end) / 2, y.start + 34, LABELS["clusters"], "axis"))
+    for count in [10**power * digit for power in range(7) for digit in (1, 2, 5)]:
+        if first["clusters"] <= count <= last["clusters"]:
+            at = x(log10(count))
+            elements += [line(at, y.start, at, y.end, "grid"), text(at, y.start + 16, f"{count:,}", "tick")]
+    for end in (middle - table["width"] / 2, middle + table["width"] / 2):
+        elements.append(line(x.start, y(end), x.end, y(end), "chance"))
+    for side in ("low", "high"):
+        elements.append(path([(x(log10(one["clusters"])), y(one[side])) for one in points], "curve"))
+    return figure("sequence", WIDTH, HEIGHT, elements)
 
 
 def frontier(points: Sequence[Json], threshold: float) -> Figure | None:

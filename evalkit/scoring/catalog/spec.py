@@ -44,6 +44,8 @@ class MetricSpec:
             `None`.
         headline: whether the summary of a run shows it.
         hidden_at_zero: whether the summary omits it at 0.
+        stops: whether a run can stop once it is known (`runner.stop`): a mean of at most one value for each pair or
+            response, which depends on no other cluster.
         source: paper and section.
         modes: the modes that can have it; `classes` is mode pointwise with a rubric of classes.
         needs: the setting or data that it requires.
@@ -66,6 +68,7 @@ class MetricSpec:
     chance: float | str | None = None
     headline: bool = False
     hidden_at_zero: bool = False
+    stops: bool = False
     source: str = ""
     modes: tuple[str, ...] = BOTH
     needs: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,8 @@ def score_mean(scored: ScoreColumns, scale: Scale) -> Statistic:
     """
     known, span, why = np.isfinite(scored.raw), scale.ends, "no response has a score"
     note = UNBOUNDED if span is None and not known.all() else None
-    return scored.tally.mean("score/mean", scored.raw, known, ~known, span=span, limits=span, note=note, why=why)
+    mean = scored.tally.mean("score/mean", scored.raw, known, ~known, span=span, limits=span, note=note, why=why)
+    return replace(mean, unread=scored.tally(~known))
 
 
 UNBOUNDED = "missing scores are not bounded: a score can be any number"

@@ -9,8 +9,10 @@ interval. Nothing is kept between looks: pass all observations so far.
 They bet against each mean m (Waudby-Smith and Ramdas 2024, J. R. Stat. Soc. B 86, 1-27, section 4). Capital starts at 1
 and is multiplied by 1 + c (x - m) / m or 1 + c (m - x) / (1 - m) with each observation x in [0, 1]. If m is the mean,
 no bet gains on average, so the capital ever exceeds 1 / a with probability at most a (Ville's inequality). The interval
-holds each m whose capital is below 1 / a. Instead of adapting c, the capital is spread over 40 values of it (section
-B.3 there), which makes it a convex function of m that does not depend on the order of the observations.
+holds each m for which neither half of the capital, on values above and below m, has reached 1 / a. Instead of adapting
+c, the capital is spread over 40 values of it (section B.3 there), so it does not depend on the order of the
+observations, and each half is a monotonic function of m. A half only falls if a value moves against its bets. So where
+values are missing, the low end of the least values and the high end of the largest ones hold, whatever they are.
 
 Clusters have to arrive in random order. To reach a width of 0.1 at 95%, shares of 0.5, 0.8 and 0.95 take 970, 662 and
 226 observations. An interval at one fixed size (Wald) takes 385, 246 and 73.
@@ -22,7 +24,7 @@ from math import log
 
 import numpy as np
 
-from evalkit.scoring.stats.arrays import Floats, Ints
+from evalkit.scoring.stats.arrays import Floats
 from evalkit.scoring.stats.bounded_intervals import STEPS
 
 _EDGES = np.geomspace(5e-4, 1, 41)
@@ -38,17 +40,20 @@ def mean_sequence(
     sums: Floats,
     counts: Floats | None = None,
     *,
+    most: Floats | None = None,
     ends: tuple[float, float] = (0.0, 1.0),
     largest: float = 1.0,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
     """Return the interval of a mean of bounded values, valid at any stopping time.
 
-    The mean is the expected sum of a cluster divided by its expected count.
+    The mean is the expected sum of a cluster divided by its expected count. If values are missing, the interval holds
+    whatever they are: its low end is that of the least sums, its high end that of the most.
 
     Args:
-        sums: (clusters,) the sum of the values of each cluster so far, in any order.
+        sums: (clusters,) the sum of the values of each cluster so far, in any order; the least if some are missing.
         counts: (clusters,) the number of values of each cluster; `None` if it is 1.
+        most: (clusters,) the largest possible sums; `None` if no value is missing.
         ends: the lowest and highest possible value.
         largest: the largest possible count of a cluster, known before the first look.
         confidence: the confidence that no look misses the mean.
@@ -56,47 +61,34 @@ def mean_sequence(
     Raises:
         ValueError: if a value is beyond `ends` or a count beyond `largest`.
     """
-    rows, times = np.unique(_shares(sums, counts, ends, largest), axis=0, return_counts=True)
-    (low, high), limit = ends, -log(1 - confidence)
-    bounds = []
-    if not len(rows) or not times @ rows[:, 1]:
-        return low, high
-    for bound in (0.0, 1.0):
-        inside, outside = float(times @ rows[:, 0] / (times @ rows[:, 1])), bound
-        for _ in range(STEPS):
-            middle = (inside + outside) / 2
-            if _logs(rows, middle, times) < limit:
-                inside = middle
-            else:
-                outside = middle
-        bounds.append(low + (high - low) * outside)
-    return bounds[0], bounds[1]
+    least = _grouped(_shares(sums, counts, ends, largest))
+    upper = least if most is None else _grouped(_shares(most, counts, ends, largest))
+    low, high = _bound(*least, 0.0, confidence), _bound(*upper, 1.0, confidence)
+    return ends[0] + (ends[1] - ends[0]) * low, ends[0] + (ends[1] - ends[0]) * high
 
 
-def log_capital(
-    sums: Floats,
-    mean: float,
-    counts: Floats | None = None,
-    *,
-    ends: tuple[float, float] = (0.0, 1.0),
-    largest: float = 1.0,
-) -> Floats:
-    """Return (clusters,) the log of the capital against `mean` after each cluster, an e-process if that is the mean.
+def clusters_needed(width: float, confidence: float, share: float = 0.5) -> int:
+    """Return the fewest clusters of one value, a `share` of them 1 and the others 0, whose interval is so narrow.
 
-    `mean` is outside `mean_sequence` of the first k clusters if entry k - 1 is at least log(1 / (1 - confidence)).
-
-    Args:
-        sums: (clusters,) the sum of the values of each cluster, in the order of arrival.
-        mean: the hypothetical mean.
-        counts: (clusters,) the number of values of each cluster; `None` if it is 1.
-        ends: the lowest and highest possible value.
-        largest: the largest possible count of a cluster, known before the first look.
-
-    Raises:
-        ValueError: if a value is beyond `ends` or a count beyond `largest`.
+    A share of 0.5 takes the most, of 0 the fewest.
     """
-    rows = _shares(sums, counts, ends, largest)
-    return _logs(rows, (mean - ends[0]) / (ends[1] - ends[0]), None)
+    few, many = 1, 2
+    while _width(many, share, confidence) > width:
+        few, many = many, 2 * many
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (middle, many) if _width(middle, share, confidence) > width else (few, middle)
+    return many
+
+
+def width_of(clusters: int, confidence: float) -> float:
+    """Return the width of the interval of so many clusters of one value, half of them 1 and the others 0."""
+    return _width(clusters, 0.5, confidence)
+
+
+def _width(clusters: int, share: float, confidence: float) -> float:
+    rows, times = np.array([[0.0, 1.0], [1.0, 1.0]]), np.array([(1 - share) * clusters, share * clusters])
+    return _bound(rows, times, 1.0, confidence) - _bound(rows, times, 0.0, confidence)
 
 
 def _shares(sums: Floats, counts: Floats | None, ends: tuple[float, float], largest: float) -> Floats:
@@ -111,12 +103,31 @@ def _shares(sums: Floats, counts: Floats | None, ends: tuple[float, float], larg
     return shares
 
 
-def _logs(shares: Floats, mean: float, times: Ints | None) -> Floats:
-    """Return the log capital against a mean in [0, 1]: in total, if rows occur `times`, or else after each row."""
+def _grouped(shares: Floats) -> tuple[Floats, Floats]:
+    """Return the different rows, and how often each occurs."""
+    rows, times = np.unique(shares, axis=0, return_counts=True)
+    return rows, times.astype(np.float64)
+
+
+def _bound(rows: Floats, times: Floats, end: float, confidence: float) -> float:
+    """Return the mean between the observed one and an end of [0, 1] at which the bets toward the data win enough."""
+    limit = -log(1 - confidence)
+    if not len(rows) or not (total := float(times @ rows[:, 1])):
+        return end
+    inside, outside = float(times @ rows[:, 0]) / total, end
+    for _ in range(STEPS):
+        middle = (inside + outside) / 2
+        if _log_capital(rows, times, middle, above=end == 0.0) < limit:
+            inside = middle
+        else:
+            outside = middle
+    return outside
+
+
+def _log_capital(rows: Floats, times: Floats, mean: float, *, above: bool) -> float:
+    """Return the log of the half of the capital that bets on values above, or below, a mean in [0, 1]."""
     m = float(np.clip(mean, _SMALLEST, 1 - _SMALLEST))
-    sums, counts = shares[:, 0], shares[:, 1]
-    gains = np.stack([sums / m - counts, (counts - sums) / (1 - m) - counts])
-    logs = np.log1p(_BETS[:, None, None] * gains)
-    capital = logs @ times if times is not None else np.cumsum(logs, axis=2)
-    weights = np.log(_WEIGHTS / 2).reshape(-1, *[1] * (capital.ndim - 1))
-    return np.asarray(np.logaddexp.reduce(np.logaddexp.reduce(capital + weights, axis=0), axis=0))
+    sums, counts = rows[:, 0], rows[:, 1]
+    gains = sums / m - counts if above else (counts - sums) / (1 - m) - counts
+    capital = np.log1p(_BETS[:, None] * gains) @ times
+    return float(np.logaddexp.reduce(capital + np.log(_WEIGHTS / 2)))

@@ -1,0 +1,246 @@
+"""`runner.stop` from the command line: what is asked and paid, what the files say, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import Commands, Done, fake, pair, shown
+from tests.support.fake_provider import Provider, Reply, said, serving
+
+Call = Callable[..., Done]
+COUNT = 160
+
+
+def number(body: dict[str, Any]) -> int:
+    return int(re.search(r"Question (\d+)\?", str(body))[1])  # type: ignore[index]
+
+
+def judge(body: dict[str, Any]) -> Reply:
+    """Response A wins in one of ten cases, B in the others; the judge does not look at the position."""
+    wins = shown(body)[0].startswith("good") == (number(body) % 10 == 0)
+    return said(f"[[{'A' if wins else 'B'}]]", usage=(100, 10))
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider]:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(COUNT)), "utf-8")
+    with serving() as provider:
+        provider.rule = judge
+        yield provider
+
+
+def words(provider: Provider, *more: str, width: float = 0.25, folder: str = "first") -> list[str]:
+    data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=50", "tracking=none"]
+    rule = f"runner.stop={{metric: win_rate/a, width: {width}}}"
+    return [*fake(provider), "judge.transport=direct", rule, *data, f"hydra.run.dir={folder}", *more]
+
+
+def read(name: str, folder: str = "first") -> Any:
+    return json.loads((Path(folder) / name).read_text("utf-8"))
+
+
+def lines(name: str, folder: str = "first") -> list[Any]:
+    return [json.loads(line) for line in (Path(folder) / name).read_text("utf-8").splitlines()]
+
+
+def test_a_run_asks_what_it_needs_and_says_so(call: Call, provider: Provider) -> None:
+    done = call("run", *words(provider))
+    cases, metric = lines("cases.jsonl"), read("metrics.json")["metrics"]["win_rate/a"]
+    n, left = len(cases), COUNT - len(cases)
+    assert 30 < n < 120
+    assert (
+        f"clusters in random order, at most 0.25 wide. This holds at any stopping time. {left} other cases" in done.out
+    )
+    assert f"({n} cases)" in done.out
+    assert 2 * n <= len(provider.requests) <= 2 * n + 4 * 16 + 2
+    assert f"calls: {len(provider.requests)} planned, 0 stored, {len(provider.requests)} sent, 0 failed" in done.out
+    assert [metric["n"], metric["missing"]] == [n, 0]
+    assert metric["high"] - metric["low"] <= 0.25
+    assert metric["low"] < 0.1 < metric["high"]
+    assert len(lines("judgments.jsonl")) == 2 * n
+    assert [case["id"] for case in cases] != sorted((case["id"] for case in cases), key=lambda one: int(one[1:]))
+    manifest, table = read("manifest.json"), read("sequence.json")
+    assert manifest["not_needed"]["cases"] == left
+    assert [manifest["dataset"]["rows"], manifest["stopped"], manifest["clusters"]["count"]] == [n, None, n]
+    assert table["points"][-1] == {"clusters": n, "low": metric["low"], "high": metric["high"]}
+    assert "Confidence sequence" in Path("first/report.html").read_text("utf-8")
+    assert "置信序列" in Path("first/report.html").read_text("utf-8")
+    # The same command asks nothing, and everything is the same.
+    asked = len(provider.requests)
+    call("run", *words(provider, folder="again"))
+    assert [lines("cases.jsonl", "again"), read("metrics.json", "again")["metrics"]] == [
+        cases,
+        read("metrics.json")["metrics"],
+    ]
+    assert "equal" in call("reproduce", "first").out
+    assert "equal" in call("reproduce", "first", "dataset.path=cases.jsonl").out
+    call("export", "first", "--to", "csv")
+    assert len(list(csv.DictReader(Path("first/judgments.csv").read_text("utf-8").splitlines()))) == 2 * n
+    assert len(provider.requests) == asked
+
+
+def test_scoring_with_another_width_sends_nothing_and_never_says_settled_if_it_is_not(
+    call: Call, provider: Provider
+) -> None:
+    call("run", *words(provider, "runner.concurrency=2"))
+    before, asked = read("metrics.json")["metrics"]["win_rate/a"], len(provider.requests)
+    assert "Settled: " in call("score", "first", "runner.stop.width=0.4").out
+    done = call("score", "first", "runner.stop.width=0.1")
+    assert "Not settled: " in done.out
+    assert "other cases were not asked" in done.out
+    assert read("metrics.json")["metrics"]["win_rate/a"] == before
+    for change in ("runner.stop=null", "runner.stop.metric=tie_rate"):
+        assert "cannot be changed here" in call("score", "first", change, status=1).line()
+    line = call("score", "first", "scoring.cluster=id", status=1).line()
+    assert line.startswith("scoring.cluster: the clusters of a run that stops cannot be changed")
+    # A smaller width goes on where the run stopped.
+    done = call("run", *words(provider, width=0.2, folder="second"))
+    assert "Settled: " in done.out
+    first, second = lines("cases.jsonl"), lines("cases.jsonl", "second")
+    assert second[: len(first)] == first
+    assert len(provider.requests) <= 2 * len(second) + 66
+    assert len(provider.requests) > asked
+
+
+def test_an_unsettled_run_is_written_with_its_interval(call: Call, provider: Provider) -> None:
+    done = call("run", *words(provider, width=0.02))
+    assert "Not settled: " in done.out
+    assert len(lines("cases.jsonl")) == COUNT
+    assert read("manifest.json")["not_needed"]["cases"] == 0
+
+
+def test_a_budget_ends_at_a_complete_cluster_and_a_higher_one_resumes(call: Call, provider: Provider) -> None:
+    done = call("run", *words(provider, "runner.budget_calls=41", "runner.concurrency=4"), status=2)
+    assert "runner.budget_calls=41 is reached" in done.err
+    assert "Not settled: " in done.out
+    assert len(provider.requests) == 41
+    judgments = lines("judgments.jsonl")
+    assert {one["status"] for one in judgments} == {"ok"}
+    assert 30 <= len(judgments) == 2 * len(lines("cases.jsonl")) <= 40
+    assert read("metrics.json")["metrics"]["missing/budget"]["value"] == 0
+    done = call("run", *words(provider, "runner.budget_calls=400", "--overwrite"))
+    assert "Settled: " in done.out
+
+
+def test_failed_requests_stay_missing_and_widen_the_interval(call: Call, provider: Provider) -> None:
+    call("run", *words(provider, folder="whole"))
+    whole = len(lines("cases.jsonl", "whole"))
+    fails = lambda body: Reply({"error": {"message": "no"}}, 400) if number(body) % 12 == 5 else judge(body)  # noqa: E731
+    provider.rule = fails
+    more = ["runner.retries=0", "runner.max_failure_rate=0.5", "store.mode=refresh"]
+    call("run", *words(provider, *more))
+    metric = read("metrics.json")["metrics"]["win_rate/a"]
+    assert metric["missing"] > 3
+    assert metric["n"] + metric["missing"] == len(lines("cases.jsonl")) > whole
+    assert metric["low"] < metric["worst_low"] < metric["worst_high"] < metric["high"]
+
+
+def test_a_plan_says_how_many_clusters_it_takes(call: Call, provider: Provider) -> None:
+    price = ["judge.price={input: 1, output: 1}"]
+    few = call("plan", *words(provider, *price, width=0.1)).out
+    assert "win_rate/a to a width of 0.1 takes about 970 clusters if it is near the middle of its range" in few
+    assert f"the {COUNT} here may be too few: near the middle, its width would be 0.2" in few
+    many = call("plan", *words(provider, *price, width=0.3)).out
+    found = re.search(r"about (\d+) clusters .* of 160 here: about (\d+) requests to send, \$0\.\d+", many)
+    assert found
+    assert int(found[2]) == 2 * int(found[1])
+    assert provider.requests == []
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_metric_that_cannot_stop_a_run_is_refused_before_any_call(
+    call: Call, provider: Provider, command: str
+) -> None:
+    line = call(command, *words(provider, "runner.stop.metric=agreement/kappa"), status=1).line()
+    assert line.startswith("runner.stop.metric=agreement/kappa: it cannot stop a run; these can: tie_rate, ")
+    assert provider.requests == []
+    assert not Path("first").exists()
+
+
+def test_requests_that_do_not_wait_for_answers_are_refused(call: Call, provider: Provider) -> None:
+    line = call("batch", "write", *words(provider), "out.jsonl", status=1).line()
+    assert line.startswith("runner.stop: the answers decide what is asked next")
+    assert "runner.stop: batch asks before" in call("run", *words(provider, "runner=batch"), status=1).line()
+    Path("experiments").mkdir()
+    Path("experiments/first.yaml").write_text(
+        "judge: {model: openai/a}\nrunner: {stop: {metric: tie_rate, width: 0.1}}\ndataset: {path: cases.jsonl}\n"
+    )
+    assert "the answers decide" in call("work", "first", "--shard", "1/2", status=1).line()
+    assert not Path("out.jsonl").exists()
+
+
+def test_the_jobs_of_a_sweep_stop_one_by_one(call: Call, provider: Provider) -> None:
+    folder = "hydra.sweep.dir=sweep"
+    done = call("run", *words(provider, "-m", "tie.threshold=0,0.5", "mode.samples=1,2", folder), "judge.temperature=1")
+    assert "Leaderboard of 4 jobs" in done.out
+    counts = {len(lines("cases.jsonl", f"sweep/{job}")) for job in range(4)}
+    assert len(counts) == 1
+    assert (
+        "already finished"
+        in call(
+            "run", *words(provider, "-m", "tie.threshold=0,0.5", "mode.samples=1,2", folder), "judge.temperature=1"
+        ).err
+    )
+    line = call("compare", "sweep/0", "sweep/3", "bootstrap=50").out
+    assert str(counts.pop()) in line
+
+
+SETTINGS = {
+    "panel": (["judge=panel", "judge.judges=[simulated/good,simulated/noisy]"], "win_rate/a"),
+    "samples": (["judge=simulated/noisy", "mode.samples=3", "judge.temperature=1"], "tie_rate"),
+    "a third pass": (["judge=simulated/noisy", "swap=third_pass"], "agreement/accuracy"),
+    "one order": (["judge=simulated/noisy", "swap=none"], "win_rate/b"),
+    "scores": (["judge=simulated/noisy", "mode=pointwise"], "score/mean"),
+    "scores as winners": (["judge=simulated/noisy", "mode=pointwise"], "win_rate/a"),
+    "rankings": (["judge=simulated/noisy", "mode=listwise"], "position/consistency"),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_all_requests_about_a_case_are_complete_before_it_counts(call: Call, name: str, tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(COUNT)), "utf-8")
+    settings, metric = SETTINGS[name]
+    width = 1.0 if metric == "score/mean" else 0.45
+    data = ["dataset=file", "dataset.path=cases.jsonl", "scoring.bootstrap=20", "tracking=none", "hydra.run.dir=first"]
+    done = call("run", *settings, *data, f"runner.stop={{metric: {metric}, width: {width}}}")
+    assert "Settled: " in done.out
+    cases, found = lines("cases.jsonl"), read("metrics.json")["metrics"][metric]
+    asked = {(one["case_id"], one["judge"], tuple(one["shown"]), one["sample"]) for one in lines("judgments.jsonl")}
+    assert len(asked) % len(cases) == 0 or name == "a third pass"
+    assert found["n"] + found["missing"] == len(cases) * (2 if metric == "score/mean" else 1)
+    assert found["high"] - found["low"] <= width
+    assert "equal" in call("reproduce", "first").out
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_goes_on_where_it_stopped(provider: Provider, tmp_path: Path) -> None:
+    import signal
+
+    reached = threading.Event()
+
+    def rule(body: dict[str, Any]) -> Reply:
+        if len(provider.requests) > 40:
+            reached.set()
+        return judge(body)
+
+    provider.rule = rule
+    commands = Commands(tmp_path, {"EVALKIT_STORE": str(tmp_path / "store.sqlite")})
+    with commands.started("run", *words(provider, "runner.concurrency=1"), log=tmp_path / "log") as started:
+        started.wait_for(reached)
+        started.send(signal.SIGINT)
+        assert started.ended() == 130
+    before = len(provider.requests)
+    done = commands("run", *words(provider, "runner.concurrency=1"))
+    assert "Settled: " in done.out
+    cases = (tmp_path / "first" / "cases.jsonl").read_text("utf-8").splitlines()
+    assert len(provider.requests) <= 2 * len(cases) + 4
+    assert f"{before} stored" in done.out or f"{before - 1} stored" in done.out
