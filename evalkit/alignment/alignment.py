@@ -17,12 +17,11 @@ import yaml
 
 from evalkit.alignment.calls import Asking
 from evalkit.alignment.criteria import Proposal, Proposals, check_criteria, read_criteria, with_items, write_proposals
-from evalkit.alignment.criteria import plain as plain_criteria
 from evalkit.alignment.examples import EXAMPLES as SHOWN
 from evalkit.alignment.examples import check_examples, example_sets, system_prompt
 from evalkit.alignment.gepa_optimizer import GepaOptimizer
 from evalkit.alignment.prompts import TEMPLATE, Instruction, Trials
-from evalkit.alignment.search import USABLE, Candidate, Side, agreement, candidates, depends_on_others, obstacle
+from evalkit.alignment.search import USABLE, Candidate, Side, agreement, candidates, depends_on_others, obstacle, plain
 from evalkit.api import rescore
 from evalkit.config import RunConfig, refuse_cascade
 from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig, Knob
@@ -53,7 +52,6 @@ SIDES: Final[tuple[SideName, ...]] = ("train", "dev", "test")
 LABEL: Final = "label cases: evalkit label"
 ANSWER: Final = "run it again for missing answers, or see in its report why they cannot be used"
 PRESETS: Final = Path("conf") / "method"
-CRITERIA_KEYS: Final = frozenset({"criteria", "mode.checklist"})
 _HEAD = "# @package _global_\n# From `evalkit align`: {}\n"
 
 
@@ -535,7 +533,7 @@ def write_preset(found: Alignment, name: str, language: str) -> Alignment:
         with file_errors("cannot be written", prompt, "choose another folder"):
             write_file(prompt, [found.prompt.encode()])
     values: dict[str, Any] = {}
-    for key, value in _plain(found.settings).items():
+    for key, value in plain(found.settings).items():
         group, _, rest = key.partition(".")
         values.setdefault(group, {})[rest] = value
     assert found.test is not None, "an improvement was proved"
@@ -561,7 +559,7 @@ def _record(folder: Path, found: Alignment, settings: AlignConfig) -> None:
         "outcome": found.outcome,
         "metric": found.metric,
         "tried": found.tried,
-        "chosen": _plain(found.settings),
+        "chosen": plain(found.settings),
         "dev": _json(found.dev),
         "test": _json(found.test),
         "optimism": None if found.optimism is None else metric_values(found.optimism),
@@ -580,16 +578,6 @@ def _record(folder: Path, found: Alignment, settings: AlignConfig) -> None:
 def _proposal(one: Proposal) -> dict[str, Any]:
     gain = None if one.gain is None else metric_values(one.gain.metric)
     return {"name": one.name, "text": one.text, "result": one.result, "of": one.of, "gain": gain, "p": one.p}
-
-
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings as JSON values."""
-    if CRITERIA_KEYS & settings.keys():
-        return plain_criteria(settings)
-    return {
-        key: [one.model_dump(mode="json", exclude_defaults=True) for one in value] if key == SHOWN else value
-        for key, value in settings.items()
-    }
 
 
 def _json(proof: Proof | None) -> dict[str, Any] | None:

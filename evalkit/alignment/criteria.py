@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from evalkit.alignment.calls import Asking, templates_of
 from evalkit.alignment.mistakes import shown_cases
-from evalkit.alignment.search import Candidate, Side, agreement
+from evalkit.alignment.search import Candidate, Side, agreement, plain
 from evalkit.api import build_evaluator
 from evalkit.config import CHECKLIST, Criterion, RunConfig
 from evalkit.config.align import AlignConfig
@@ -33,7 +33,7 @@ from evalkit.results import RunResult
 from evalkit.runs import manifest
 from evalkit.scoring.compare import Difference, RunEntry, compare_runs
 from evalkit.scoring.stats.paired import holm
-from evalkit.values import Json, JsonObject, frozen
+from evalkit.values import Json, frozen
 
 Result: TypeAlias = Literal["kept", "duplicate", "useless", "unusable", "covered"]
 CRITERIA, ITEMS_KEY, WRITE = "criteria", "mode.checklist", "align_criteria"
@@ -367,16 +367,6 @@ def write_proposals(config: RunConfig, found: Candidate, name: str, kept: int) -
     with file_errors("cannot be written", path, "choose another folder"):
         write_file(path, [text.encode()])
     return path
-
-
-def plain(settings: Json) -> JsonObject:
-    """Return settings as JSON values."""
-    return {
-        key: {name: one.model_dump(mode="json", exclude_defaults=True) for name, one in value.items()}
-        if key == CRITERIA
-        else list(value)
-        for key, value in settings.items()
-    }
 
 
 def read_criteria(config: RunConfig, path: Path) -> Candidate:

@@ -12,6 +12,7 @@ import numpy as np
 
 from evalkit.config import CHECKLIST, RunConfig
 from evalkit.config.align import CALLS, Knob
+from evalkit.config.sections import Section
 from evalkit.core.splits import is_labeled
 from evalkit.decision import PAIRS, SCORES, Kind
 from evalkit.scoring import verdicts_of
@@ -66,6 +67,15 @@ class Candidate:
     def of(self, config: RunConfig) -> RunConfig:
         """Return a config with these settings."""
         return config.with_(self.settings)
+
+
+def plain(value: Any) -> Any:
+    """Return settings as JSON values."""
+    if isinstance(value, Section):
+        return value.model_dump(mode="json", exclude_defaults=True)
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def obstacle(knob: Knob, config: RunConfig, kind: Kind, judgments: Sequence[Judgment]) -> str | None:
