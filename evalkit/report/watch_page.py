@@ -25,6 +25,7 @@ def watch_findings(baseline: Baseline) -> list[Finding]:
     looks, last = baseline.complete, baseline.looks[-1]
     found = [] if last.complete else [_incomplete(last)]
     found += [_conclusion(baseline, looks)]
+    scores = bool(looks) and any(isinstance(one, int | float) for one in looks[-1].answers)
     if looks and (facts := looks[-1].facts) is not None:
         if facts.excess is not None and facts.noise is not None and facts.flips is not None:
             parts = {"flips": _share(facts.flips), "noise": _share(facts.noise), "excess": points(facts.excess)}
@@ -33,14 +34,26 @@ def watch_findings(baseline: Baseline) -> list[Finding]:
                 "each other in {noise}: a difference of {excess} points.",
                 **parts,
             )
+            if scores:
+                what = gettext(
+                    "In the last look alone, scores are {flips} of the scale away from those of the first two on "
+                    "average, which are {noise} away from each other: a difference of {excess} points.",
+                    **parts,
+                )
             found.append(finding("watch/excess_flips", "info", what))
         if facts.change is not None and facts.agreement is not None:
+            values = {"agreement": _share(facts.agreement), "change": points(facts.change)}
             what = gettext(
                 "Agreement with the labels: {agreement} in the last look, a difference of {change} points from the "
                 "first two.",
-                agreement=_share(facts.agreement),
-                change=points(facts.change),
+                **values,
             )
+            if scores:
+                what = gettext(
+                    "Agreement with the labels (1 minus the distance of scores as a share of the scale): {agreement} "
+                    "in the last look, a difference of {change} points from the first two.",
+                    **values,
+                )
             found.append(finding("watch/agreement_change", "info", what))
     return [*found, *_providers(baseline, looks)]
 

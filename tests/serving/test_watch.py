@@ -101,6 +101,25 @@ def test_only_what_was_a_tie_changes(call: Call, study: list[str], model: Model)
     assert found["looks"][-1]["facts"]["change"]["value"] > 0
 
 
+def test_scores_are_said_to_be_away_and_not_to_differ_in_a_share_of_answers(
+    call: Call, study: list[str], provider: Provider
+) -> None:
+    rows = [{"id": f"c{k}", "prompt": f"Question {k}?", "response": f"answer {k}", "label": 3} for k in range(CASES)]
+    Path("data.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    words = [word for word in study if word != "output=bracket"] + [
+        "mode=pointwise",
+        "output=rating",
+        "criteria=overall",
+    ]
+    for rating in (3, 3, 4):
+        provider.rule = lambda body, rating=rating: said(f"Rating: [[{rating}]]")
+        found = look(call, words, status=4 if rating == 4 else 0)
+    assert found["looks"][-1]["facts"]["flips"]["value"] == 0.25, "one of four steps, in every answer"
+    assert "scores are 25.0% [" in found["findings"][1]
+    assert "(1 minus the distance of scores as a share of the scale): 75.0% [" in found["findings"][2]
+    assert not any("of the answers differ" in one for one in found["findings"])
+
+
 def test_a_new_fingerprint_with_the_same_answers_is_reported_and_no_change(
     call: Call, study: list[str], model: Model
 ) -> None:
