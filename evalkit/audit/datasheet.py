@@ -23,7 +23,7 @@ from evalkit.core.display import dollars, interval, percent, shorten
 from evalkit.core.spool import Spool
 from evalkit.core.translation import Message, Text, gettext, in_every_language
 from evalkit.decision import Metrics
-from evalkit.report.decisions import USES
+from evalkit.report.decisions import USES, label_count
 from evalkit.report.diagnostics import simulated
 from evalkit.report.findings import conclusion
 from evalkit.report.page import filled, language_of, level_of, render, render_markdown
@@ -33,6 +33,7 @@ from evalkit.runs import read_cases, read_config
 from evalkit.runs.layout import DATASHEET, EFFECTS, PROBE_CASES, PROBE_JUDGMENTS, simulated_judges
 from evalkit.runs.read import read_edits, read_probes
 from evalkit.runs.records import encode_line, metric_values
+from evalkit.scoring.labels import units_for
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import holm, letters
 from evalkit.types import Case, Judgment, Metric
@@ -130,9 +131,12 @@ def _probe(
     probe, prefix = one.contrast.probe, f"audit/{one.contrast.probe.name}/"
     metrics = {name.removeprefix(prefix): metric for name, metric in result.metrics.items() if name.startswith(prefix)}
     state = "falls" if one.found or one.silenced else "withstands" if _excludes(one, metrics) else "open"
+    more = _cases_needed(one, metrics, result.config.scoring.confidence) if state == "open" else None
+    needed = [] if more is None else [gettext("Cases that would probably decide: {more} more.", more=label_count(more))]
     return {
         "name": probe.name,
         "state": state,
+        "cases_needed": more,
         "found": one.found,
         "silenced": one.silenced,
         "what": _sentence(probe.what),
@@ -142,6 +146,7 @@ def _probe(
             _sentence(text)
             for text in (
                 *_sentences(one, metrics, result.metrics),
+                *needed,
                 *([] if length is None else [length]),
                 *_edited(one, **reviews),
             )
@@ -165,6 +170,23 @@ def _excludes(one: Outcome, metrics: Metrics) -> bool:
         return False
     low, high = (shift.value if end is None else end for end in (shift.low, shift.high))
     return bool(one.detectable is not None and max(-low * one.contrast.probe.directed, high) <= LARGE * one.span)
+
+
+def _cases_needed(one: Outcome, metrics: Metrics, confidence: float) -> int | None:
+    """Return about how many more cases decide a probe, if its effect is as estimated; `None` if that is unknown.
+
+    The interval of the effect then excludes a large effect, or none.
+    """
+    metric, largest = metrics.get("shift"), LARGE * one.span
+    if one.contrast.probe.expects in ("loses", "fails"):
+        metric, largest = metrics.get("passed"), LARGE
+    if metric is None or metric.value is None:
+        return None
+    value = metric.value
+    limits = [largest if value > 0 or not one.contrast.probe.directed else -largest] if abs(value) < largest else []
+    limits += [0.0] if metric.name.endswith("/shift") and (value > 0 or one.contrast.probe.directed) else []
+    found = [more for limit in limits if (more := units_for(metric, limit, confidence)) is not None]
+    return min(found, default=None)
 
 
 def _sentences(one: Outcome, metrics: Metrics, every: Metrics) -> Iterator[Text]:

@@ -237,8 +237,13 @@ def labels_for(metric: Metric, limit: float, confidence: float) -> int | None:
         limit: the limit.
         confidence: the confidence of the interval.
     """
+    return units_for(metric, limit, confidence) if _is_by_labels(metric) else None
+
+
+def units_for(metric: Metric, limit: float, confidence: float) -> int | None:
+    """Return as `labels_for` how many more units, such as cases of an audit, would probably decide a metric."""
     spread = _spread_at_hand(metric, confidence)
-    if spread is None or metric.value is None or metric.value == limit or metric.n < FEW_LABELS:
+    if not spread or metric.value is None or metric.value == limit or metric.n < FEW_LABELS:
         return None
     return max(1, labels_to_decide(abs(metric.value - limit), spread, confidence) - metric.n)
 
@@ -255,7 +260,7 @@ def labels_for_width(metric: Metric, width: float, confidence: float) -> int | N
         width: the width, from the lower to the upper end.
         confidence: the confidence of the interval.
     """
-    spread = _spread_at_hand(metric, confidence)
+    spread = _spread_at_hand(metric, confidence) if _is_by_labels(metric) else None
     if spread is None or metric.low is None or metric.high is None:
         return None
     if metric.high - metric.low <= width:
@@ -269,12 +274,15 @@ def labels_for_width(metric: Metric, width: float, confidence: float) -> int | N
     return max(1, _rounded(_smallest(reaches)) - at_hand)
 
 
-def _spread_at_hand(metric: Metric, confidence: float) -> float | None:
-    """Return the standard deviation of one label's part in a metric; `None` if labels do not determine it."""
+def _is_by_labels(metric: Metric) -> bool:
+    """Return whether labels alone determine a metric."""
     spec = CATALOG.spec(metric.name)
-    if spec is None or spec.group == "corrected" or not _compares(spec.name, spec.group) or metric.n < 2:
-        return None
-    if metric.low is None or metric.high is None:
+    return spec is not None and spec.group != "corrected" and _compares(spec.name, spec.group)
+
+
+def _spread_at_hand(metric: Metric, confidence: float) -> float | None:
+    """Return the standard deviation of one unit's part in a metric; `None` without an interval of two units."""
+    if metric.n < 2 or metric.low is None or metric.high is None:
         return None
     return (metric.high - metric.low) / 2 * sqrt(metric.n) / _quantile(metric.n, confidence)
 
