@@ -66,11 +66,12 @@ def read_watch(folder: Path) -> tuple[Baseline, ...]:
 
 
 def look_config(config: RunConfig, key: str) -> RunConfig:
-    """Return the config of a look: its own answers, and neither gate, tracker nor probes."""
+    """Return the config of a look: its own answers of all cases, and neither gate, tracker nor probes."""
     swap = config.swap
     if swap.arbiter is not None:
         swap = swap.model_copy(update={"arbiter": _looking(swap.arbiter, key)})
     bare = {"gate": GateConfig(), "tracking": TrackingConfig(enabled=False), "probe": ProbeConfig(), "objective": None}
+    config = config.with_({"runner.stop": None})
     return config.model_copy(update={**bare, "swap": swap, "judge": _looking(config.judge, key)})
 
 

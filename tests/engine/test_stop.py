@@ -21,6 +21,7 @@ from evalkit.engine.judging import JudgingResult
 from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
 from evalkit.scoring.stopping import is_settled
+from evalkit.serving.watch import look_config
 from evalkit.stopping import StopRule, in_random_order, with_stop
 from evalkit.types import Case, Completion, JudgeRequest, Judgment
 from tests.support.engine_fakes import DONE, Both, Memory, Scripted, Third, Time, cases
@@ -230,6 +231,10 @@ REFUSED = {
 def test_settings_that_do_not_go_with_a_stop_are_refused(what: str) -> None:
     with pytest.raises(ConfigError, match=f"runner.stop: {what}"):
         config(*REFUSED[what])
+
+
+def test_a_look_of_a_watch_judges_all_cases() -> None:
+    assert look_config(config(), "key").runner.stop is None
 
 
 def test_the_stop_is_part_of_what_a_run_measures() -> None:
