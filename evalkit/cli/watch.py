@@ -58,8 +58,11 @@ class Watched:
         source, templates = Path(named[0]) if named else None, None
         if source is not None and source.is_dir():
             is_run = (source / MANIFEST).exists() or not (source / JUDGE).exists()
-            templates = read_judge(source).templates
-            words = [str(source / (CONFIG if is_run else JUDGE)), *words[1:]]
+            judge = read_judge(source)
+            templates, chosen = judge.templates, judge.config.judge.thresholds
+            # The thresholds of a cascade are those of the run: a look does not choose others.
+            fixed = [f"judge.thresholds={json.dumps(chosen)}"] if is_run and chosen is not None else []
+            words = [str(source / (CONFIG if is_run else JUDGE)), *fixed, *words[1:]]
         else:
             study = find_study(named[0]) if named else None
             if named and study is None and not Path(named[0]).exists():

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import evalkit
+from evalkit.cli.watch import Watched
 from evalkit.errors import ConfigError
 from evalkit.serving.service import CaseInput, Service
 from evalkit.tools.models import PairwiseCompareInput
@@ -178,6 +179,13 @@ def test_thresholds_need_no_labels(call: Call, provider: Provider) -> None:
     assert Counter(row["decided_by"] for row in rows("first/verdicts.jsonl")) == {"small": 20, "large": 7, None: 3}
     line = call("score", "first", "judge.thresholds=[1]", status=1).line()
     assert "thresholds has 1 values, and there are 2 judges" in line
+
+
+@pytest.mark.parametrize("source", ["first", "judge"])
+def test_a_watched_cascade_keeps_the_thresholds_of_its_run(call: Call, provider: Provider, source: str) -> None:
+    call("run", *words())
+    call("export", "first", "--to", "judge", "--output", "judge")
+    assert Watched.of([source, "dataset=sample"]).config.judge.thresholds == (1.0, 1.0)
 
 
 def test_align_tunes_what_does_not_need_other_answers(call: Call, provider: Provider) -> None:
