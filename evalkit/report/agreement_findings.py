@@ -307,7 +307,7 @@ def transport_findings(metrics: Metrics, table: Json) -> Iterator[Finding]:
             "{systems}.",
             systems=_names(by["untested"], metrics, MEAN),
         )
-        yield finding(MEAN + by["untested"][0], "info", text)
+        yield finding(MEAN + by["untested"][0], "warn" if by["fail"] else "info", text)
     if by["refused"]:
         text = gettext(
             "No corrected mean for {systems}: more than 5% of the scores are outside the range of labeled scores.",

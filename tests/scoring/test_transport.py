@@ -103,8 +103,8 @@ def test_a_system_that_the_judge_flatters_fails(pointwise):
     scores = run_of(pointwise, systems | {"none": system(9, 100, 5, labels=False)})
     assert results(scores)["flat"] == "fail"
     assert scores.metrics[GAP + "flat"].high < -0.45
-    (tone, text), _ = said(scores)
-    assert tone == "bad"
+    (tone, text), (others, _) = said(scores)
+    assert (tone, others) == ("bad", "warn")
     assert "it is off by more for " in text
     assert "flat -" in text
 
