@@ -21,7 +21,15 @@ _TEXTS, _PARTS = texts("drift"), texts("drift_parts")
 
 def findings(drift: Drift) -> list[Message]:
     """Return what a comparison shows: the conclusion first, then what changed, and how many verdicts did."""
-    return [_conclusion(drift), *_changes(drift), *_verdicts(drift)]
+    return [_conclusion(drift), *_few_shared(drift), *_changes(drift), *_verdicts(drift)]
+
+
+def _few_shared(drift: Drift) -> Iterator[Text]:
+    """Yield that labels of all units that the runs share would probably be too few."""
+    labeled = drift.agreement[2].n if drift.agreement else 0
+    shared = 0 if drift.flips is None else drift.flips.n + drift.flips.missing
+    if drift.labels_needed is not None and 0 < shared < labeled + drift.labels_needed:
+        yield _TEXTS["few_shared"].fill(n=shared, units=UNITS[drift.after.unit])
 
 
 def _conclusion(drift: Drift) -> Text:

@@ -86,6 +86,17 @@ def test_too_few_labels_to_say():
     assert f"Label about {found.labels_needed:,} more pairs: so many would probably decide" in first
 
 
+@pytest.mark.parametrize("margin", [0.02, 0.05, 0.09])
+@pytest.mark.parametrize("labeled", [0, 60, 400])
+def test_more_labels_than_the_runs_have_cases_for_are_not_the_only_advice(margin, labeled):
+    known = [one if k < labeled else None for k, one in enumerate(LABELS)]
+    after = [("TIE" if k % 12 == 0 else one) for k, one in enumerate(GOOD)]
+    found = measured(pairs(GOOD, known), pairs(after, known, judge={"model": "new"}), margin)
+    needed = found.labels_needed
+    said = "The runs share only 400 pairs, too few for so many labels" in " ".join(read(found))
+    assert said == (needed is not None and needed + labeled > 400)
+
+
 def test_three_cases():
     first, *rest = read(measured(pairs(GOOD[:3], LABELS[:3]), pairs(GOOD[:3], LABELS[:3])))
     assert first.startswith("Not enough to say")
@@ -216,7 +227,7 @@ def test_a_model_that_the_provider_names_otherwise():
 
 def test_flips_without_a_change_or_samples():
     rest = read(measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.85, 4), LABELS)))[1:]
-    assert "Changed verdicts are the judge's own noise, or the model behind its name has changed." in rest[0]
+    assert "Changed verdicts are the judge's own noise, or the model behind its name has changed." in rest[1]
     assert "How much of that is the judge's own noise is unknown: judge with mode.samples=2 to measure it." in rest
 
 
