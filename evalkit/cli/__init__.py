@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -19,6 +20,8 @@ from evalkit.plugins import ALLOW_FLAG
 __all__ = ["COMMANDS", "entry_point", "main"]
 
 SIGNAL_STATUS = 128
+SHOWN = 80
+"""The characters of a name too long for a file that an error shows."""
 T = TypeVar("T")
 
 
@@ -75,6 +78,13 @@ def _status_of(function: Callable[[T], int], given: T) -> int:
         return _interrupted(stop)
     except BrokenPipeError:
         sys.stderr.close()
+        return ExitStatus.WRONG
+    except OSError as error:  # of a name that no file can have; other errors of files are handled where they are met
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        from evalkit.core.display import shorten
+
+        _print_error(ConfigError("the name is too long for a file", where=shorten(str(error.filename), SHOWN)))
         return ExitStatus.WRONG
 
 

@@ -52,6 +52,36 @@ def test_a_folder_of_a_run_is_told_from_a_study(call: Call, tmp_path: Path) -> N
     assert call("score", "one/config.yaml", status=1).line().partition(": ")[2].startswith("a file, not a run folder")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run",
+        "plan",
+        "score",
+        "check",
+        "watch",
+        "drift",
+        "serve",
+        "compare",
+        "reproduce",
+        "align",
+        "audit",
+        "track",
+        "export --to judge",
+        "label --next 3",
+        "batch write",
+        "batch read",
+        "plan watch",
+        "store import",
+        "import generic",
+    ],
+)
+def test_a_name_too_long_for_a_file_is_one_line(words: str, call: Call) -> None:
+    name = "a" * 5000
+    others = [name] if words in ("drift", "compare") else []
+    assert "too long" in call(*words.split(), name, *others, status=1).line()
+
+
 def test_what_an_export_would_pass_over_is_refused(call: Call) -> None:
     said = call("export", "run", "--to", "csv", "--n", "5", status=1).line()
     assert said.startswith("--to csv: exports every judgment")
