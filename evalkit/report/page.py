@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from evalkit.config import RunConfig
 from evalkit.core.display import brief, dollars, exact, span
 from evalkit.core.resources import project
-from evalkit.core.translation import gettext, in_every_language, joined, translator
+from evalkit.core.translation import Text, gettext, in_every_language, joined, pgettext, translator
 from evalkit.decision import Metrics, judges_of, metrics_of
 from evalkit.errors import EvalkitError
 from evalkit.judges import make_arbiter, spec_of
@@ -27,11 +27,12 @@ from evalkit.report.counts import RunCounts, as_markdown
 from evalkit.report.decisions import USES, sentence
 from evalkit.report.figures import Figure, run_figures
 from evalkit.report.findings import findings_of
-from evalkit.report.texts import FLAGS, PAGE, SCRIPT, TOKENS, Words, metric_words, note_words
+from evalkit.report.texts import FLAGS, PAGE, SCRIPT, TOKENS, Words, metric_words, note_text, note_words
 from evalkit.results import RunResult
 from evalkit.runs.layout import FIGURES, FINDINGS, PROMPTS, simulated_judges
 from evalkit.scoring import Scores
 from evalkit.scoring.catalog import JUDGE_COLUMNS, heading
+from evalkit.scoring.gate_rules import DECISION
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
 from evalkit.values import Json, JsonObject
@@ -165,7 +166,7 @@ def table_values(result: RunResult, details: Json | None = None) -> JsonObject:
     return {
         "title": " · ".join(_title(result)),
         "findings": findings_of(result, details),
-        "notes": [note_words(note) for note in (*_gate(result), *(result.manifest.get("notes") or []))],
+        "notes": [*_gate(result), *map(note_words, result.manifest.get("notes") or [])],
         "judges": list(_judges(result)),
         "subsets": ((details or {}).get("panel") or {}).get("subsets", ()),
         "judge_columns": [(name, metric_words(name)) for name in _judge_columns(result.metrics)],
@@ -200,10 +201,26 @@ def _judges(result: RunResult) -> Iterator[JsonObject]:
         }
 
 
-def _gate(result: RunResult) -> list[str]:
-    """Return what became of each rule of the run's gate, if it has one."""
-    rules = (result.manifest.get("gate") or {}).get("rules") or []
-    return [f"gate: {one['metric']} {one['rule']}: {one['state']} ({one['why']})" for one in rules]
+def _gate(result: RunResult) -> Iterator[Words]:
+    """Yield what became of each rule of the run's gate, if it has one."""
+    states = {
+        "held": pgettext("gate", "held"),
+        "failed": pgettext("gate", "failed"),
+        "undecided": pgettext("gate", "undecided"),
+    }
+    for rule in (result.manifest.get("gate") or {}).get("rules") or []:
+        why = _decision_of(result, rule["state"]) if rule["metric"] == DECISION else note_text(rule["why"])
+        text = gettext("gate: {metric} {rule}: {state} ({why})", metric=rule["metric"], rule=note_text(rule["rule"]))
+        yield in_every_language(text.fill(state=states[rule["state"]], why=why))
+
+
+def _decision_of(result: RunResult, state: str) -> Text:
+    """Return why a gate on the decision about the judge has its state."""
+    text = gettext("{use}: {sentence}")
+    if state == "undecided":
+        text = gettext("{use} (the intervals do not exclude {possible}): {sentence}")
+    decision = result.decision
+    return text.fill(use=decision.use, possible=decision.possible, sentence=sentence(decision, result.metrics))
 
 
 def _embedded(cases: CaseData) -> list[Words]:

@@ -151,6 +151,7 @@ State = Literal["held", "failed", "undecided"]
 
 DECISION = "decision"
 """The gate's key, and the name of its rule, for the decision about the judge."""
+_ENDS = {"value": "value is", "low": "low is", "high": "high is"}
 _SIGNS = {">=": ge, ">": gt, "<=": le, "<": lt}
 
 
@@ -249,7 +250,7 @@ def _by_number(metric: Metric, number: str, sign: str, limit: float) -> tuple[St
     if found is None:
         missing = "value" if metric.value is None else number
         return "undecided", f"it has no {missing} ({metric.note or 'none was requested'})"
-    return ("held" if _SIGNS[sign](found, limit) else "failed"), f"{number} is {found:.4g}"
+    return ("held" if _SIGNS[sign](found, limit) else "failed"), f"{_ENDS[number]} {found:.4g}"
 
 
 def _by_interval(metric: Metric, sign: str, limit: float) -> tuple[State, str]:

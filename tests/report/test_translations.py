@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 from babel.messages.pofile import read_po
 
+from evalkit.config import GateConfig
 from evalkit.core.translation import Text, gettext, in_every_language, joined, ngettext, pgettext, translator
 from evalkit.report.counts import finding
-from evalkit.report.texts import metric_title
+from evalkit.report.texts import metric_title, note_words
 from evalkit.scoring.catalog import full_catalog
+from evalkit.scoring.gate_rules import judge_metrics
+from evalkit.types import Metric
 
 ROOT = Path(__file__).parents[2]
 TOOL: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "translations.py"))
@@ -82,3 +85,22 @@ def test_every_title_of_a_metric_is_translated_or_in_english() -> None:
         english, chinese = in_every_language(metric_title(name))
         assert english
         assert "{" not in english + chinese
+
+
+@pytest.mark.parametrize("sign", [">=", "<="])
+@pytest.mark.parametrize("number", ["value", "low", "high"])
+@pytest.mark.parametrize("by", ["interval", "value"])
+@pytest.mark.parametrize("ends", [(0.6, 0.9), (None, None)])
+@pytest.mark.parametrize("value", [0.8, None])
+def test_the_reason_of_a_ruling_is_translated(
+    sign: str, number: str, by: str, ends: tuple[float | None, float | None], value: float | None
+) -> None:
+    metric = Metric("tie_rate", value, *(ends if value else (None, None)), n=50, note="no pair has a verdict")
+    rules = {"tie_rate": {number: f"{sign} 0.7"}}
+    if number == "value":
+        rules["tie_rate"]["by"] = by
+    for ruling in judge_metrics(GateConfig.model_validate(rules), {"tie_rate": metric}):
+        english, chinese = note_words(ruling.why)
+        assert english == ruling.why
+        words = re.findall(r"[a-z]{3,}", chinese.replace("`by: value`", ""))
+        assert set(words) <= {"value", "low", "high"}, chinese
