@@ -50,6 +50,7 @@ from evalkit.scoring.stats.clusters import NOTE, Clusters
 from evalkit.scoring.stopping import OTHERS
 from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.scoring.verdicts.pairs import AGGREGATE
+from evalkit.scoring.verdicts.panel import UNASKED
 from evalkit.scoring.verdicts.rewards import REWARDS
 from evalkit.stopping import StopRule, check_clusters, in_random_order, refuse_stop, with_stop
 from evalkit.store import open_store, shared_state
@@ -574,7 +575,7 @@ def _scoring_facts(
     own += [opening_note(aligned, "by evalkit align")] if aligned else []
     return {
         "notes": [*scores.notes, *own],
-        "stale": (AGGREGATE, NOTE, OPENED, OTHERS, REWARDS),
+        "stale": (AGGREGATE, NOTE, OPENED, OTHERS, REWARDS, UNASKED),
         "opened": max(opened or 0, aligned) or None,
         "clusters": {"by": clusters.by, "count": clusters.count, "cases": clusters.cases},
     }

@@ -190,6 +190,8 @@ class JudgeConfig(Section):
             )
         if self.cascades and any(one.judges is not None for one in self.judges or ()):
             raise ValueError("judges of a cascade include a panel: list single judges")
+        if self.cascades and len(names) < 2:
+            raise ValueError(f"a cascade needs two judges, but there are {len(names)}: add judges, cheapest first")
         if self.cascades and self.thresholds is not None and len(self.thresholds) != len(names):
             raise ValueError(
                 f"thresholds has {len(self.thresholds)} values, and there are {len(names)} judges: give one for each"

@@ -39,6 +39,7 @@ from evalkit.report.panel_findings import panel_findings, subset_findings
 from evalkit.report.texts import metric_title
 from evalkit.results import RunResult
 from evalkit.runs.layout import simulated_judges
+from evalkit.scoring.metrics.cascades import GIVEN, REST
 from evalkit.scoring.stopping import is_settled
 from evalkit.scoring.verdicts.pairs import WEIGHED
 from evalkit.types import Metric
@@ -424,8 +425,17 @@ def _cascade(metrics: Metrics, _: str) -> Iterator[Finding]:
             "judge.target or better judges let it decide."
         )
     yield finding(abstained, "bad" if abstained.value == 1 else "info", text)
+    for name, one in shares:
+        if REST in (one.note or "") and one.value:
+            judge = name.removeprefix(start)
+            yield finding(one, "info", gettext("{judge} answers {rate} of {n:,} without the guarantee.", judge=judge))
     if accuracy is not None:
-        text = gettext("Of what it decides, {rate} of {n:,} agree with labels that did not choose the thresholds.")
+        text = gettext("Where a judge is sure enough, {rate} of {n:,} agree with labels that chose no threshold.")
+        if any(GIVEN in (one.note or "") for _, one in shares):
+            text = gettext(
+                "Where a judge is sure enough, {rate} of {n:,} agree with labels; this is too high if these labels "
+                "chose judge.thresholds."
+            )
         yield finding(accuracy, "info", text)
     ratio, cost = known(metrics, "cascade/cost_ratio"), known(metrics, "cost/per_case")
     if ratio is not None and cost is not None and ratio.value and cost.value:

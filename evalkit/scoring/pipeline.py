@@ -63,7 +63,7 @@ from evalkit.scoring.verdicts.checklists import ItemColumns, read_items, scored_
 from evalkit.scoring.verdicts.classes import class_verdicts, labeled_responses, vote_panel, vote_samples
 from evalkit.scoring.verdicts.objects import Verdicts, class_verdict_objects, verdict_objects
 from evalkit.scoring.verdicts.pairs import aggregate_notes, resolve_pairs, settled, use_expectations
-from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel, check_names, metric_part, vote, winners_at
+from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel, check_names, metric_part, unasked_notes, vote, winners_at
 from evalkit.scoring.verdicts.pointwise import compare_scores, control_length, score_lists, score_responses
 from evalkit.scoring.verdicts.rewards import differences, reward_margins
 from evalkit.types import Case, ItemVerdict, Judgment, Metric, Unit, Verdict
@@ -268,6 +268,8 @@ def _resolve_units(
     by_judge = {} if panel is None else {name: judgments.select(name) for name in panel.names}
     each = {name: resolve(config, cases, own) for name, own in by_judge.items()}
     judges = list(each.values())
+    if panel is not None and cascade is None and config.mode.name == "pairwise":
+        notes += unasked_notes(panel.names, judgments)
     if cascade is not None:
         verdicts = decided_pairs(cascade, config.judge.label, judgments, judges)
     else:
@@ -403,9 +405,9 @@ def _score_classes(
             own += [*class_sample_statistics(one, asked), split_class_rate(one)]
         own += _if_unlabeled(class_corrections(one, config.scoring.confidence, clusters, weights)[0])
         found += prefix_judge(name, own)
-    fitted, subsets = None, list[Statistic]()
+    fitted, subsets, notes = None, list[Statistic](), tuple[str, ...]()
     if panel is not None and cascade is None:
-        judges = list(each.values())
+        judges, notes = list(each.values()), unasked_notes(panel.names, judgments)
         fitted = fitted_classes(panel, verdicts) if panel.vote == DAWID_SKENE else None
 
         def is_right(some: Panel, chosen: Sequence[int]) -> Bools:
@@ -418,7 +420,7 @@ def _score_classes(
         )
         found += best
     objects = class_verdict_objects(cases, verdicts, each, cascade)
-    return ScoredRun(objects, found, (), details, clusters, fitted=fitted, subsets=subsets)
+    return ScoredRun(objects, found, (), details, clusters, notes, fitted, subsets)
 
 
 def _subsets(

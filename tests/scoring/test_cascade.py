@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -31,6 +32,7 @@ from evalkit.scoring.verdicts.cascade import (
     labels_required,
     thresholds,
 )
+from evalkit.scoring.verdicts.panel import UNASKED
 from evalkit.types import Case, Completion, Judgment, Metric, Response, WeightedJudgment
 
 CLASSES = {"classes": {"pass": "", "fail": ""}}
@@ -243,6 +245,23 @@ def test_the_last_judge_may_answer_without_the_guarantee():
     assert "the last judge answers the others without it" in str(scores.metrics["cascade/accuracy"].note)
     assert [step["guaranteed"] for step in scores.details["cascade"]["steps"]] == [True, False]
     assert scores.verdicts[0].reason == "swap_disagreement"
+    text = " ".join(finding.text for finding in findings(scores.metrics, "pairwise"))
+    assert re.search(r"large answers 27% \[\d+, \d+\] of 330 without the guarantee\.", text)
+    assert "Where a judge is sure enough, 100% [" in text
+    kept = score_run(made.with_({"judge.last": "abstain"}), cases, judgments)
+    assert "without the guarantee" not in " ".join(one.text for one in findings(kept.metrics, "pairwise"))
+
+
+def test_a_panel_says_that_a_cascade_did_not_ask_all_its_judges_about_everything():
+    made, cases, judgments = run()
+    (note,) = (
+        one for one in score_run(made.with_({"judge.vote": "majority"}), cases, judgments).notes if UNASKED in one
+    )
+    assert note.removeprefix(UNASKED).startswith("large 120 of 360 pairs or responses; ")
+    assert not any(UNASKED in one for one in score_run(made, cases, judgments).notes)
+    more = [one for i in range(360) if i % 3 for one in both("large", f"c{i}", -1.0, -1.0)]
+    every = score_run(made.with_({"judge.vote": "majority"}), cases, [*judgments, *more])
+    assert not any(UNASKED in one for one in every.notes)
 
 
 def test_only_one_label_of_a_cluster_chooses():
@@ -385,6 +404,11 @@ def test_probabilities_are_certainties():
 def test_settings_of_which_a_cascade_can_make_nothing_are_refused(settings, said):
     with pytest.raises(ValidationError, match=said):
         config("small", "large", **settings)
+
+
+def test_a_cascade_needs_two_judges():
+    with pytest.raises(ValidationError, match="a cascade needs two judges, but there are 1: add judges"):
+        JudgeConfig.model_validate({"vote": "cascade", "judges": [{"model": "n"}]})
 
 
 def test_the_judges_of_a_cascade_are_single_ones():
@@ -568,6 +592,10 @@ def test_with_given_thresholds_every_label_is_for_the_report():
     scores = score_run(fixed, cases, judgments)
     assert scores.metrics["cascade/accuracy"].n == 300
     assert scores.details["cascade"]["given"]
+    said = "agree with labels; this is too high if these labels chose judge.thresholds."
+    assert said in " ".join(finding.text for finding in findings(scores.metrics, "pairwise"))
+    chosen = findings(score_run(made, cases, judgments).metrics, "pairwise")
+    assert "agree with labels that chose no threshold." in " ".join(finding.text for finding in chosen)
     assert scores.metrics["cascade/share/small"].note == "where its certainty is at least 1, by judge.thresholds"
     never = fixed.with_({"judge.thresholds": (None, 1.0)})
     share = score_run(never, cases, judgments).metrics["cascade/share/small"]

@@ -13,6 +13,8 @@ from evalkit.scoring.verdicts.cascade import ABSTAINED, WAITING, Cascade, Step
 from evalkit.scoring.verdicts.panel import metric_part
 
 UNTESTED = "only the verdicts that the guarantee is about: the last judge answers the others without it"
+REST = "answers whatever is left"
+GIVEN = ", by judge.thresholds"
 
 
 def cascade_statistics(
@@ -53,11 +55,11 @@ def cascade_statistics(
 
 def _note(step: Step, *, given: bool) -> str:
     if not step.guaranteed:
-        return "answers whatever is left"
+        return REST
     if given and step.threshold is None:
-        return "never decides, by judge.thresholds"
+        return f"never decides{GIVEN}"
     if given:
-        return f"where its certainty is at least {step.threshold:.3g}, by judge.thresholds"
+        return f"where its certainty is at least {step.threshold:.3g}{GIVEN}"
     if step.threshold is None:
         return "never sure enough: the labels show no threshold at which it meets the target"
     return f"where its certainty is at least {step.threshold:.3g}: {step.errors} of {step.labels} labels differ"

@@ -38,6 +38,7 @@ from evalkit.types import Case
 from evalkit.values import frozen
 
 DAWID_SKENE: Final = "dawid_skene"
+UNASKED: Final = "not every judge was asked about everything: "
 CLASSES: Final = (A, TIE, B)
 
 
@@ -267,3 +268,14 @@ def check_names(judges: Sequence[str]) -> None:
             where="judge.judges",
             remedy="set a different 'name' for one of them",
         )
+
+
+def unasked_notes(names: Sequence[str], judgments: JudgmentColumns) -> tuple[str, ...]:
+    """Return a note on the judges of a panel that judged fewer units than another, as those of a cascade's run do."""
+    counts, span = dict[str, int](), 2 + int(judgments.j.max(initial=0))
+    for name in names:
+        rows = judgments.select(name)
+        counts[name] = len(np.unique((rows.case.astype(np.int64) * span + rows.i) * span + rows.j))
+    most = max(counts.values(), default=0)
+    few = [f"{name} {count:,} of {most:,} pairs or responses" for name, count in counts.items() if count < most]
+    return (f"{UNASKED}{', '.join(few)}; a judge's numbers and votes are about what it was asked",) if few else ()
