@@ -585,6 +585,12 @@ class ScoringConfig(Section):
     seed: int = 0
     """Seed of the bootstrap."""
 
+    @model_validator(mode="after")
+    def _each_column_once(self) -> Self:
+        if twice := [name for place, name in enumerate(self.slices) if name in self.slices[:place]]:
+            raise ValueError(f"slices names '{twice[0]}' twice: name each column once")
+        return self
+
 
 class StoreConfig(Section):
     """Where answers are stored."""

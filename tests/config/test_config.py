@@ -48,6 +48,7 @@ def make(**changes: Any) -> RunConfig:
             "weights has 'c', which is not one of its judges: choose from a, b",
         ),
         ({"judge": {"judges": TWO, "vote": "weighted", "weights": {"a": 0, "b": 0}}}, "every judge's weight is 0"),
+        ({"scoring": {"slices": ["a", "b", "a"]}}, "slices names 'a' twice"),
         ({"judge": {"judges": TWO, "quorum": 3}}, "quorum is 3, but there are 2 judges"),
         ({"judge": {"judges": TWO, "quorum": 0}}, "greater than 0"),
         ({"swap": {"policy": "sometimes"}}, "'none', 'both' or 'random'"),
