@@ -58,19 +58,46 @@ def with_stop(config: RunConfig, cases: Sequence[Case]) -> RunConfig:
     """Return a config with the largest count of a cluster in the data, if it stops.
 
     Raises:
-        ConfigError: if its metric cannot stop a run of these cases.
+        ConfigError: if its metric cannot stop a run of these cases, or any interval of it is narrow enough.
     """
-    if config.runner.stop is None:
+    if (stop := config.runner.stop) is None:
         return config
-    clusters = Clusters.of(config, cases)
-    found = _statistics(_plain(config), cases, (), clusters)
-    units = {one.name: ClusterSums.of(one, clusters).counts for one in found}
-    able = [name for name, counts in units.items() if counts.any()]
-    if config.runner.stop.metric not in able:
-        why = "nothing to count in these cases" if config.runner.stop.metric in units else "it cannot stop a run"
+    found = _sums(config, cases)
+    able = [name for name, sums in found.items() if sums.counts.any()]
+    if stop.metric not in able:
+        why = "nothing to count in these cases" if stop.metric in found else "it cannot stop a run"
         remedy = f"these can: {', '.join(able)}"
-        raise ConfigError(why, where=f"runner.stop.metric={config.runner.stop.metric}", remedy=remedy)
-    return config.with_({"runner.stop.largest": int(max(units[name].max() for name in able))})
+        raise ConfigError(why, where=f"runner.stop.metric={stop.metric}", remedy=remedy)
+    low, high = found[stop.metric].ends
+    if stop.width >= high - low:
+        what = f"every interval is that narrow: {stop.metric} is between {low:g} and {high:g}"
+        raise ConfigError(what, where=f"runner.stop.width={stop.width:g}", remedy=f"set less than {high - low:g}")
+    return config.with_({"runner.stop.largest": int(max(found[name].counts.max() for name in able))})
+
+
+def span_of_stop(config: RunConfig, cases: Sequence[Case]) -> float:
+    """Return the distance of the lowest and the highest value of the metric that stops a run.
+
+    Args:
+        config: the config of a run that stops, checked by `with_stop`.
+        cases: its cases.
+    """
+    assert config.runner.stop is not None
+    low, high = _sums(config, cases)[config.runner.stop.metric].ends
+    return high - low
+
+
+def first_clusters(config: RunConfig, cases: Sequence[Case], count: int) -> Sequence[Case]:
+    """Return the cases of the first `count` clusters in random order, of a run that stops."""
+    ordered = in_random_order(config, cases, list)
+    cluster = Clusters.of(config, ordered).of_rows(np.arange(len(ordered)))
+    return ordered[: int(np.searchsorted(cluster, count))]
+
+
+def _sums(config: RunConfig, cases: Sequence[Case]) -> dict[str, ClusterSums]:
+    """Return the metrics that can stop a run, without any judgment."""
+    clusters = Clusters.of(config, cases)
+    return {one.name: ClusterSums.of(one, clusters) for one in _statistics(_plain(config), cases, (), clusters)}
 
 
 def _plain(config: RunConfig) -> RunConfig:

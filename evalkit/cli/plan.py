@@ -39,7 +39,7 @@ from evalkit.protocols import Evaluator, Store
 from evalkit.scoring.stats.clusters import Clusters, check_column
 from evalkit.scoring.stats.sequences import clusters_needed, width_of
 from evalkit.scoring.verdicts.cascade import check_labels
-from evalkit.stopping import with_stop
+from evalkit.stopping import first_clusters, span_of_stop, with_stop
 from evalkit.store import backend_of, open_store, store_url
 from evalkit.types import Case, Completion, JudgeSpec, Judgment
 from evalkit.values import frozen
@@ -49,7 +49,7 @@ from evalkit.values import frozen
 class PlannedJob:
     """A job with its overrides, config and evaluator. Each iteration reads its cases again.
 
-    `paraphrases` are those of `probe.rewriter`, by the case's id.
+    `paraphrases` are those of `probe.rewriter`, by the case's id. `cases` are planned instead of those of the data.
     """
 
     name: Sequence[str]
@@ -58,6 +58,7 @@ class PlannedJob:
     probes: Sequence[Probe] = ()
     original: bool = True
     paraphrases: Mapping[str, str] = field(default_factory=dict)
+    cases: Sequence[Case] | None = None
 
     @staticmethod
     def of(name: Sequence[str], config: RunConfig, templates: Mapping[str, str] | None = None) -> PlannedJob:
@@ -78,7 +79,7 @@ class PlannedJob:
         Raises:
             ConfigError: if the dataset cannot be used.
         """
-        for case in stream_cases(self.config):
+        for case in stream_cases(self.config) if self.cases is None else self.cases:
             found = expand(case, self.probes, self.config, self.paraphrases)
             yield from islice(found, 0 if self.original else 1, None)
 
@@ -371,8 +372,9 @@ def main(arguments: Namespace) -> int:
         fresh = [part.after([*before, *parts[:place]]) for place, part in enumerate(parts)]
         planned.append(JobPlan(job.name, job.config, parts, fresh))
     print_plans(planned)
+    first: list[Part] = []
     for whole in jobs:
-        print_stop(whole, [part for one in planned if one.config is whole.config for part in one.fresh])
+        first += print_stop(whole, first, noted)
     if pilots:
         print(describe_pilot(pilots))
     hopeless = any(one.sampled and one.judged.calls.failed == one.judged.calls.planned for one in pilots)
@@ -458,24 +460,35 @@ def print_plans(jobs: Sequence[JobPlan]) -> None:
         console.print(line)
 
 
-def print_stop(job: PlannedJob, parts: Sequence[Part]) -> None:
-    """Print how many clusters a job that stops takes, what they cost, and whether the data have so many."""
+def print_stop(job: PlannedJob, before: Sequence[Part], noted: set[str]) -> Sequence[Part]:
+    """Print how many clusters a job that stops takes, what they cost, and whether the data have so many.
+
+    Args:
+        job: the job.
+        before: the requests of earlier jobs that stop.
+        noted: the notes that were logged.
+
+    Returns:
+        the requests of its first clusters.
+    """
     if (stop := job.config.runner.stop) is None:
-        return
+        return ()
     cases, confidence = [*job], job.config.scoring.confidence
-    clusters = Clusters.of(job.config, cases).count
-    needed = clusters_needed(stop.width, confidence)
-    what = f"runner.stop: {stop.metric} to a width of {stop.width:g} takes about {needed:,} clusters"
-    few = clusters_needed(stop.width, confidence, 0.0)
-    what += f" if it is near the middle of its range, and {few:,} or more at an end"
+    clusters, span = Clusters.of(job.config, cases).count, span_of_stop(job.config, cases)
+    needed = clusters_needed(stop.width / span, confidence)
+    what = f"runner.stop: {stop.metric} to a width of {stop.width:g}"
+    few = clusters_needed(stop.width / span, confidence, 0.0)
+    what += f" takes about {needed:,} clusters if it is near the middle of its range, and {few:,} or more at an end"
     if needed < clusters:
-        costs, share = [part.cost for part in parts], needed / clusters
-        paid = None if None in costs else share * sum(cost for cost in costs if cost is not None)
-        price = "price unknown" if paid is None else dollars(paid)
-        print(f"{what}; of {clusters:,} here: about {share * _unique(parts):,.0f} requests to send, {price}")
-        return
-    width = width_of(clusters, confidence)
+        found = plan_job(replace(job, cases=first_clusters(job.config, cases, needed)), noted)
+        parts = [part.after([*before, *found[:place]]) for place, part in enumerate(found)]
+        costs = [part.cost for part in parts]
+        price = "price unknown" if None in costs else dollars(sum(cost for cost in costs if cost is not None))
+        print(f"{what}; of {clusters:,} here: about {_unique(parts):,} requests to send, {price}")
+        return parts
+    width = span * width_of(clusters, confidence)
     print(f"{what}; the {clusters:,} here may be too few: near the middle, its width would be {width:.2g}")
+    return ()
 
 
 def _unique(parts: Sequence[Part]) -> int:

@@ -30,7 +30,8 @@ _MERGED: Final = re.compile(
     r"(?P<group>method|mode|judge|swap|rubric|output|dataset)=\[(?P<options>[^\[\]]+,[^\[\]]+)\]"
 )
 _JUDGE: Final = re.compile(
-    r"(?:probe\.rewriter|swap\.arbiter)(?:=(?P<name>(?!null$)[\w/.,-]+)|\.[\w.]+=.*)|judge\.price\.\w+=.*",
+    r"(?:probe\.rewriter|swap\.arbiter)(?:=(?P<name>(?!null$)[\w/.,-]+)|\.[\w.]+=.*)"
+    r"|(?:judge\.price|runner\.stop)\.\w+=.*",
     re.ASCII | re.DOTALL,
 )
 _JUDGES: Final = re.compile(r"judge\.judges=\[(?P<names>[\w/.-]+(?:\s*,\s*[\w/.-]+)*)\]", re.ASCII)
@@ -48,8 +49,8 @@ def for_hydra(words: Sequence[str], *, sweep: bool = False) -> list[str]:
     """Return the words of a command in a form that Hydra can parse: overrides of criteria, and texts in any script.
 
     In a sweep, a list of options of a group is one job per option. `probe.rewriter` and `swap.arbiter`, which no
-    file sets, are an option of the group `judge`, or have its keys; nor does a file set `judge.price`. Names in
-    `judge.judges` are options of this group, too.
+    file sets, are an option of the group `judge`, or have its keys; nor does a file set `judge.price` or
+    `runner.stop`. Names in `judge.judges` are options of this group, too.
 
     Raises:
         ConfigError: if inline criteria cannot be parsed, or a single run has several options of a group.

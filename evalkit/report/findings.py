@@ -103,7 +103,9 @@ def _stop(result: RunResult) -> Iterator[Finding]:
             "wide. This holds at any stopping time.",
             **facts,
         )
-        rest = ngettext("{n:,} other case was not asked.", "{n:,} other cases were not asked.", asked["cases"])
+        rest = ngettext(
+            "{n:,} other case is not part of the run.", "{n:,} other cases are not part of the run.", asked["cases"]
+        )
     text = gettext("{text} {rest}", text=text, rest=rest) if asked["cases"] else text
     yield finding(metric.name, "good" if settled else "warn", text)
 

@@ -96,7 +96,7 @@ def test_scoring_with_another_width_sends_nothing_and_never_says_settled_if_it_i
     assert "Settled: " in call("score", "first", "runner.stop.width=0.4").out
     done = call("score", "first", "runner.stop.width=0.1")
     assert "Not settled: " in done.out
-    assert "other cases were not asked" in done.out
+    assert re.search(r"wide\. This holds at any stopping time\. \d+ other cases are not part of the run\.", done.out)
     assert read("metrics.json")["metrics"]["win_rate/a"] == before
     for change in ("runner.stop=null", "runner.stop.metric=tie_rate"):
         assert "cannot be changed here" in call("score", "first", change, status=1).line()
@@ -154,6 +154,46 @@ def test_a_plan_says_how_many_clusters_it_takes(call: Call, provider: Provider) 
     assert found
     assert int(found[2]) == 2 * int(found[1])
     assert provider.requests == []
+
+
+def test_a_plan_of_a_run_that_goes_on_counts_what_is_left(call: Call, provider: Provider) -> None:
+    call("run", *words(provider, "runner.concurrency=1", width=0.4))
+    stored = len(provider.requests)
+    left = call("plan", *words(provider, width=0.3)).out
+    assert (
+        f"about 113 clusters if it is near the middle of its range, and 20 or more at an end; of {COUNT} here" in left
+    )
+    assert f": about {2 * 113 - stored} requests to send, " in left
+    swept = call("plan", *words(provider, "-m", "tie.threshold=0,0.5", width=0.3)).out
+    found = re.findall(r"about (\d+) requests to send", swept)
+    assert [int(count) for count in found] == [2 * 113 - stored, 0]  # both ask the same
+
+
+def test_a_plan_of_scores_measures_the_width_by_their_range(call: Call, provider: Provider) -> None:
+    Path("cases.jsonl").write_text(
+        "\n".join(f'{{"id": "{n}", "prompt": "p{n}", "response": "r"}}' for n in range(COUNT))
+    )
+    more = ["mode=pointwise", "runner.stop.metric=score/mean", "output=json"]
+    shown = call("plan", *words(provider, *more, width=1.2)).out  # 0.3 of the range from 1 to 5
+    assert "score/mean to a width of 1.2 takes about 113 clusters if it is near the middle of its range" in shown
+    assert "of 160 here: about 113 requests to send" in shown
+    few = call("plan", *words(provider, *more, width=0.4)).out
+    width = re.search(r"near the middle, its width would be ([\d.]+)", few)
+    assert width
+    assert 0.8 < float(width[1]) < 1.2
+    line = call("plan", *words(provider, *more, width=4), status=1).line()
+    expected = "runner.stop.width=4: every interval is that narrow: score/mean is between 1 and 5; set less than 4"
+    assert line == expected
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_width_in_points_is_refused_before_any_call(call: Call, provider: Provider, command: str) -> None:
+    line = call(command, *words(provider, width=10), status=1).line()
+    assert line.startswith(
+        "runner.stop.width=10: every interval is that narrow: win_rate/a is between 0 and 1; set less"
+    )
+    assert provider.requests == []
+    assert not Path("first").exists()
 
 
 @pytest.mark.parametrize("command", ["run", "plan"])

@@ -308,6 +308,16 @@ def test_a_key_of_a_section_that_no_file_sets_can_be_set(key: str) -> None:
     assert config.dump()
 
 
+def test_a_stop_is_set_key_by_key() -> None:
+    config = load_config(overrides=["runner.stop.metric=tie_rate", "runner.stop.width=0.2"])
+    assert config.runner.stop is not None
+    assert (config.runner.stop.metric, config.runner.stop.width) == ("tie_rate", 0.2)
+    assert said(["runner.stop.width=0.2"]) == "runner.stop.metric: is not set; give runner.stop.metric=…"
+    assert said(["runner.stop.metric=tie_rate", "runner.stop.width=0.2", "runner.stop.widht=1"]).startswith(
+        "runner.stop.widht: no such key"
+    )
+
+
 def test_a_key_inside_a_list_is_told_to_set_the_list() -> None:
     line = said(["judge.judges.model=x"])
     assert line == "judge.judges.model: cannot be set in this way; set the whole list: 'judge.judges=[{model: VALUE}]'"
