@@ -91,6 +91,8 @@ def _changes(drift: Drift) -> Iterator[Message]:
                 for one in own[:MOST]
             ]
             yield _TEXTS[part].fill(details=joined([*named, *(["…"] if len(own) > MOST else [])]))
+    if changes.copied and not changes.settings:
+        yield _TEXTS["copied"].fill(n=changes.copied, asked=changes.asked)
     if changes.answers:
         key = "answers" if drift.separable else "other_answers"
         yield _TEXTS[key].fill(n=changes.answers, shared=changes.shared)

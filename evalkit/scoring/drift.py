@@ -39,7 +39,7 @@ _PARTS: Final[Mapping[str, Part]] = {
 _NO_VERDICT: Final = {
     *(f"judge.{name}" for name in ("name", "price", "rpm", "tpm", "concurrency", "transport", "max_answer_bytes")),
     *(f"scoring.{name}" for name in ("bootstrap", "confidence", "seed", "cluster", "slices", "margin")),
-    *("mode.samples", "prompt.source", "scoring.alt_test_epsilon", "scoring.conflict_edges"),
+    *("judge.look", "mode.samples", "prompt.source", "scoring.alt_test_epsilon", "scoring.conflict_edges"),
 }
 """Settings of these parts that change no verdict."""
 
@@ -67,6 +67,8 @@ class Changes:
         answers: how many others have other responses.
         labels: how many of the rest have another label; the newer one is used for both runs.
         unknown: whether a prompt is unknown, because a run was imported.
+        copied: how many answers of the run after are stored ones of the run before.
+        asked: the number of answers of the run after.
     """
 
     settings: tuple[Setting, ...]
@@ -77,6 +79,8 @@ class Changes:
     answers: int
     labels: int
     unknown: bool
+    copied: int
+    asked: int
 
     @property
     def parts(self) -> list[str]:
@@ -250,8 +254,19 @@ def _changes(before: RunEntry, after: RunEntry, manifests: Sequence[Json]) -> tu
         answers=len(pairs) - len(same),
         labels=sum(is_labeled(one) and is_labeled(two) and _labels(one) != _labels(two) for one, two in same),
         unknown=any(one.get("imported") for one in manifests),
+        copied=_copied(before, after),
+        asked=sum(one.completion is not None for one in after.judgments),
     )
     return changes, kept
+
+
+def _copied(before: RunEntry, after: RunEntry) -> int:
+    """Return how many stored answers of a run are those of another one: even their durations are equal."""
+    known = {(one.keys, one.completion.latency) for one in before.judgments if one.completion is not None}
+    return sum(
+        one.stored and one.completion is not None and (one.keys, one.completion.latency) in known
+        for one in after.judgments
+    )
 
 
 def _question(case: Case) -> tuple[Any, ...]:

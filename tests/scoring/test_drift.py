@@ -12,7 +12,9 @@ from scipy.optimize import brentq
 from scipy.stats import t
 
 from evalkit.core.splits import is_labeled, without_labels
+from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError
+from evalkit.report.drift import findings
 from evalkit.scoring import drift as module
 from evalkit.scoring.drift import Drift
 from evalkit.scoring.labels import labels_for
@@ -279,10 +281,34 @@ def test_a_setting_belongs_to_a_part(sections, part, name):
 
 
 def test_settings_that_change_no_verdict_are_no_change():
-    quiet = {"judge": {"model": "m", "rpm": 3, "name": "new"}, "scoring": {"bootstrap": 10}, "runner": {"retries": 1}}
+    quiet = {
+        "judge": {"model": "m", "rpm": 3, "name": "new", "look": "2"},
+        "scoring": {"bootstrap": 10},
+        "runner": {"retries": 1},
+    }
     run = pairs(GOOD, LABELS, **quiet)
     run = replace(run, judgments=tuple(replace(one, judge="new") for one in run.judgments))
     assert not measured(pairs(GOOD, LABELS), run).changes.parts
+
+
+def test_stored_answers_of_the_run_before_are_counted():
+    def answered(seconds, stored):
+        run = pairs(GOOD, LABELS)
+        made = (
+            replace(one, keys=(str(k),), stored=stored and k > 4, completion=Completion("A", latency=seconds + k))
+            for k, one in enumerate(run.judgments)
+        )
+        return replace(run, judgments=tuple(made))
+
+    def counts(*runs):
+        return [(found.copied, found.asked) for found in [measured(*runs).changes]]
+
+    assert counts(answered(0.5, False), answered(0.5, True)) == [(195, 200)]
+    assert counts(answered(0.5, False), answered(0.25, True)) == [(0, 200)]
+    assert counts(answered(0.5, False), answered(0.5, False)) == [(0, 200)]
+    assert counts(pairs(GOOD, LABELS), pairs(GOOD, LABELS)) == [(0, 0)]
+    shown = [in_every_language(one)[0] for one in findings(measured(answered(0.5, False), answered(0.5, True)))]
+    assert any("195 of 200 answers of the run after are stored ones of the run before" in one for one in shown)
 
 
 def test_templates_and_models_are_compared_by_hash_and_by_the_name_that_answered():
