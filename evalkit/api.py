@@ -339,7 +339,7 @@ def judge_shard(
     spent: Spent | None = None,
 ) -> JudgingResult:
     """Have one shard of the cases judged into the store, and nothing else."""
-    refuse_cascade(config, "use evalkit run")
+    refuse_cascade(config, "set judge.thresholds as in cascade.json of a run with labels, or use evalkit run")
     refuse_stop(config)
     evaluator = build_evaluator(config)
     cases = Spool((case for case in stream_cases(config) if shard.holds(case)), folder=Path.cwd())

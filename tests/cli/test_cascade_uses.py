@@ -154,6 +154,9 @@ def test_an_audit_edits_cases_and_keeps_the_thresholds(call: Call, provider: Pro
 
 
 def test_workers_judge_shards_by_given_thresholds(call: Call, provider: Provider) -> None:
+    line = call("work", *words(), "--shard", "1/3", status=1).line()
+    assert "; set judge.thresholds as in cascade.json of a run with labels, or use evalkit run" in line
+    assert provider.requests == []
     given = words("judge.thresholds=[1,1]")
     for shard in ("1/3", "2/3", "3/3"):
         call("work", *given, "--shard", shard)
