@@ -1,7 +1,7 @@
 """Probes: deterministic edits of a case, each with the answer that is right after it.
 
-A probe is one value, `Probe`. evalkit's own are in the tables of the modules `presentation`, `claims` and `answers`; a
-package registers more as entry points in the group `evalkit.probes`.
+A probe is one value, `Probe`. evalkit's own are in the table of the module `edits`; a package registers more as entry
+points in the group `evalkit.probes`.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ TRANSPORTS = MappingProxyType(
         "direct": "evalkit.judges.direct_transport:DirectTransport",
     }
 )
-_ENDPOINTS = MappingProxyType(dict.fromkeys(TRANSPORTS, "evalkit.judges.endpoints:EndpointTransport"))
 """The transports by the value of `judge.transport`; each is constructed with a `JudgeConfig` and a `RunnerConfig`."""
+_ENDPOINTS = MappingProxyType(dict.fromkeys(("litellm", "direct"), "evalkit.judges.endpoints:EndpointTransport"))
 
 
 class CustomJudge:
