@@ -137,8 +137,8 @@ class Labels:
         """Return the labels of a run; a split in its folder is used, and nothing is written.
 
         Raises:
-            ConfigError: if there are too few labels, the split in the folder is of other cases, or labels choose the
-                thresholds of a cascade.
+            ConfigError: if there are too few labels, the split in the folder is of other cases or does not have each
+                case once, or labels choose the thresholds of a cascade.
         """
         refuse_cascade(result.config, f"fix them as in cascade.json: evalkit score {folder} judge.thresholds=[…]")
         split = read_split(folder)
@@ -147,6 +147,9 @@ class Labels:
         elif split.data != fingerprint(map(without_labels, result.cases)):
             remedy = f"restore {layout.CASES}, or remove the file"
             raise ConfigError("is the split of other cases", where=str(folder / layout.SPLIT), remedy=remedy)
+        elif sorted((*split.train, *split.dev, *split.test)) != sorted(case.id for case in result.cases):
+            what, remedy = "its sides do not have each case once", "restore the file"
+            raise ConfigError(what, where=str(folder / layout.SPLIT), remedy=remedy)
         kind = kind_of(result.metrics)
         names = (kind.share,) if kind.share is not None else kind.agreement
         metric = next((name for name in names if name is not None and known(result.metrics, name)), None)

@@ -222,6 +222,22 @@ def test_a_wrong_command_is_one_line(ties, words, message, capfd):
         assert message in call_main(capfd, "plan", "align", *words, status=1).line()
 
 
+@pytest.mark.parametrize("change", [{"test": "dev"}, {"train": "dev"}, {"dev": "none"}])
+def test_a_split_whose_sides_do_not_have_each_case_once_is_refused(change, ties, capfd):
+    ties()
+    call_main(capfd, "align", "run", "tune=threshold")
+    path = Path("run/split.json")
+    split = json.loads(path.read_text())
+    damaged = json.dumps(split | {side: split.get(other, ["none"]) for side, other in change.items()})
+    path.write_text(damaged)
+    before = sorted(Path().rglob("*"))
+    for command in (["align"], ["plan", "align"]):
+        said = call_main(capfd, *command, "run", "tune=threshold", status=1).line()
+        assert said == "run/split.json: its sides do not have each case once; restore the file"
+    assert path.read_text() == damaged
+    assert sorted(Path().rglob("*")) == before
+
+
 def test_runs_that_cannot_be_aligned_are_refused(ties, capfd):
     write(Path("bare"), [pair(k, None) for k in range(9)], [one for k in range(9) for one in passes(k, 1.0)])
     assert "need a labeled case each, and there are 0" in call_main(capfd, "align", "bare", status=1).line()
