@@ -323,6 +323,10 @@ def _proved(labels: Labels, found: Alignment, chosen: Candidate, before: Side, a
     result = labels.result
     split = open_test(labels.folder, labels.split)
     test = _prove(labels, chosen, before, after, side="test")
+    if test.difference.detectable is not None:  # by its error, which is too small with few labels
+        least = labels.provable()
+        largest = None if least is None else max(least, test.difference.detectable)
+        test = replace(test, difference=replace(test.difference, detectable=largest))
     rescore(result.config, result, labels.folder)  # the report says how often the labels were opened
     outcome = _outcome(test, result.config.scoring.confidence)
     return replace(found, outcome=outcome, split=split, test=test, optimism=difference_of(found.dev.gain, test.gain))

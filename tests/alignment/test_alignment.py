@@ -111,6 +111,20 @@ def test_labels_of_noise_keep_the_judge(ties, capfd):
     assert not Path("conf").exists()
 
 
+def test_no_gain_would_have_been_found_that_the_plan_says_cannot_be_proved(ties):
+    found = []
+    for seed in range(12):
+        folder = ties(f"few-{seed}", noise=True, seed=seed, n=24)
+        labels = Labels.of(read_run(folder), folder, AlignConfig())
+        proof = align(labels.result, folder, AlignConfig()).test
+        if proof is not None and proof.difference.detectable is not None:
+            least = labels.provable()
+            assert least is not None
+            assert proof.difference.detectable >= least > 0.8
+            found.append(proof.difference.detectable)
+    assert found
+
+
 def test_test_labels_stay_closed_if_nothing_is_better_on_dev(capfd):
     cases = [pair(k, "AB"[k % 2]) for k in range(40)]
     judgments = [one for k in range(40) for one in passes(k, (1.0, -1.0)[k % 2])]
