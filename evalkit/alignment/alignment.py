@@ -254,6 +254,8 @@ def align(
     if settings.budget_usd is not None and settings.tune[0] in CALLS:
         check_calls(labels, settings)
         asking = Asking(result, settings.budget_usd, settings.model)
+        if labels.kind is not SCORES and labels.provable() is None:  # of scores, it depends on those of dev
+            tell(f"test has too few labels to prove a gain; {labels.remedy()}")
     obstacles = labels.obstacles(settings.tune)
     store_split(folder, labels.split)
     if asking is not None and CRITERIA in settings.tune and settings.criteria is None:

@@ -43,6 +43,7 @@ MOST_CHARACTERS, MOST_NAME, RESAMPLES = 300, 40, 2000
 _RESERVED: Final = frozenset({"criteria", "defaults", "hydra", "overall", "description", "weight", "levels"})
 """Names that mean something else in a file of criteria or in an answer."""
 _FORBIDDEN = re.compile(r"\{[{%#]|\$\{|<|\[\[")
+_INTERPOLATION = re.compile(rb"(?<!\\)\$\{")
 _HEAD: Final = """\
 # Proposed by `evalkit align`: {}
 # Edit it, then prove it on test labels: evalkit align RUN tune=criteria align.criteria={} align.budget_usd=…
@@ -376,9 +377,13 @@ def read_criteria(config: RunConfig, path: Path) -> Candidate:
         ConfigError: if it cannot be read, is not such a file, or has what the run has.
     """
     remedy = "write it as `evalkit align RUN tune=criteria` does"
+    if path.exists() and not path.is_file():  # such as a pipe, which would be waited for
+        raise ConfigError("is not a file", where=str(path), remedy=remedy)
     try:
         with file_errors("cannot be read", path, "set align.criteria to a file of criteria"):
             content = path.read_bytes()
+        if _INTERPOLATION.search(content):
+            raise ValueError("has `${`, and a text that it stands for later is not the one that is proved")
         given = manifest.load(content)
     except ValueError as error:
         raise ConfigError(str(error), where=str(path), remedy=remedy) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import signal
 import threading
@@ -322,6 +323,10 @@ def test_a_plan_says_the_smallest_gain_and_the_most_it_costs(run, provider, capf
         ("a: [\n", "own.yaml: line "),
         ("a: {wieght: 2}\n", "own.yaml: criteria.a.wieght: no such key; did you mean 'weight'?"),
         ("{}\n", "own.yaml: criteria: there are none"),
+        (
+            "a: ${oc.env:HOME}\n",
+            "own.yaml: has `${`, and a text that it stands for later is not the one",
+        ),
         (None, "own.yaml: cannot be read (No such file or directory); set align.criteria to a file of criteria"),
     ],
 )
@@ -332,6 +337,14 @@ def test_a_wrong_file_is_one_line(content, message, run, provider, capfd):
     file = ("align.criteria=own.yaml", "align.budget_usd=1")
     for command in (["align"], ["plan", "align"]):
         assert message in call_main(capfd, *command, "run", "tune=criteria", *file, status=1).line()
+    assert not provider.requests
+
+
+def test_a_pipe_is_not_waited_for(run, provider, capfd):
+    run("classes")
+    os.mkfifo("own.yaml")
+    file = ("align.criteria=own.yaml", "align.budget_usd=1")
+    assert "own.yaml: is not a file" in call_main(capfd, "align", "run", "tune=criteria", *file, status=1).line()
     assert not provider.requests
 
 

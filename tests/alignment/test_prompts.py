@@ -53,16 +53,16 @@ def run(provider: Provider, tmp_path, monkeypatch, capfd) -> Callable[..., None]
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     provider.rule = rule
 
-    def make(*words: str, shuffled: bool = False) -> None:
+    def make(*words: str, shuffled: bool = False, n: int = N) -> None:
         generator = random.Random(0)
-        plain = [generator.random() < 0.5 for _ in range(N)]
+        plain = [generator.random() < 0.5 for _ in range(n)]
         labels = ["fail" if one else "pass" for one in plain]
         if shuffled:
             generator.shuffle(labels)
         kinds = ["plain" if one else "marvelous" for one in plain]
         rows = [
             {"id": f"c{k}", "prompt": f"question {k}", "response": f"{kinds[k]} {k}", "label": labels[k]}
-            for k in range(N)
+            for k in range(n)
         ]
         Path("cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         judge = ("judge=openai_compatible", f"judge.api_base={provider.api_base}", "judge.transport=direct")
@@ -162,6 +162,14 @@ def test_the_search_stops_at_its_goal(run, align, capfd):
     done = call_main(capfd, *align, "align.budget_usd=1", "align.goal=single", "align.prompts=30")
     assert "agreement 1.000 on dev" in done.err.splitlines()[-1]
     assert "Better on test labels" in done.out
+
+
+def test_too_few_labels_to_prove_a_gain_are_named_before_anything_is_paid(run, align, capfd):
+    run(n=10)
+    done = call_main(capfd, *align, "align.budget_usd=0", status=2)
+    assert "test has too few labels to prove a gain; " in done.err.splitlines()[0]
+    run("--overwrite")
+    assert "too few" not in call_main(capfd, *align, "align.budget_usd=0", status=2).err
 
 
 def test_a_budget_is_never_exceeded(run, align, provider, capfd):
