@@ -151,7 +151,13 @@ State = Literal["held", "failed", "undecided"]
 
 DECISION = "decision"
 """The gate's key, and the name of its rule, for the decision about the judge."""
-_ENDS = {"value": "value is", "low": "low is", "high": "high is"}
+_ENDS = {
+    "value": "value is",
+    "low": "low is",
+    "high": "high is",
+    "worst_low": "worst_low is",
+    "worst_high": "worst_high is",
+}
 _SIGNS = {">=": ge, ">": gt, "<=": le, "<": lt}
 
 

@@ -88,14 +88,22 @@ def test_every_title_of_a_metric_is_translated_or_in_english() -> None:
 
 
 @pytest.mark.parametrize("sign", [">=", "<="])
-@pytest.mark.parametrize("number", ["value", "low", "high"])
+@pytest.mark.parametrize("number", ["value", "low", "high", "worst_low", "worst_high"])
 @pytest.mark.parametrize("by", ["interval", "value"])
 @pytest.mark.parametrize("ends", [(0.6, 0.9), (None, None)])
 @pytest.mark.parametrize("value", [0.8, None])
 def test_the_reason_of_a_ruling_is_translated(
     sign: str, number: str, by: str, ends: tuple[float | None, float | None], value: float | None
 ) -> None:
-    metric = Metric("tie_rate", value, *(ends if value else (None, None)), n=50, note="no pair has a verdict")
+    metric = Metric(
+        "tie_rate",
+        value,
+        *(ends if value else (None, None)),
+        n=50,
+        worst_low=ends[0],
+        worst_high=ends[1],
+        note="no pair has a verdict",
+    )
     rules = {"tie_rate": {number: f"{sign} 0.7"}}
     if number == "value":
         rules["tie_rate"]["by"] = by
@@ -103,4 +111,4 @@ def test_the_reason_of_a_ruling_is_translated(
         english, chinese = note_words(ruling.why)
         assert english == ruling.why
         words = re.findall(r"[a-z]{3,}", chinese.replace("`by: value`", ""))
-        assert set(words) <= {"value", "low", "high"}, chinese
+        assert set(words) <= {"value", "low", "high", "worst_low", "worst_high", "worst"}, chinese
