@@ -69,7 +69,7 @@ def test_a_planted_fault_is_found_with_its_worst_cases(audit: Path) -> None:
 
 
 @pytest.mark.browser
-def test_the_page_in_both_languages(audit: Path, tmp_path: Path) -> None:
+def test_the_page_in_both_languages(audit: Path) -> None:
     complaints: list[str] = []
     with chromium() as browser:
         for file in (audit / "0" / "datasheet.html", audit / "datasheet.html"):
@@ -81,12 +81,12 @@ def test_the_page_in_both_languages(audit: Path, tmp_path: Path) -> None:
             name = f"datasheet-{file.parent.name}"
             if page.locator("details").count():
                 page.locator("details summary").first.click()
-            shoot(page, f"{name}-en", tmp_path)
+            shoot(page, f"{name}-en")
             assert "Marlowe" in page.inner_text("main") or file.parent == audit
             page.click("#language")
             assert "裁判" in page.inner_text("main")
             assert "What the judge falls for" not in page.inner_text("main")
-            shoot(page, f"{name}-zh", tmp_path)
+            shoot(page, f"{name}-zh")
             assert page.title() == title
             page.set_viewport_size({"width": 390, "height": 740})
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, file

@@ -57,13 +57,10 @@ def test_a_new_log_of_an_inspect_agent_is_divided_into_steps(tmp_path: Path) -> 
     check_agent(written("inspect", tmp_path / "inspect") / "agent.eval")
 
 
-def traced_agent(folder: Path, *, chat: bool) -> Path:
-    """Run a small agent with MLflow's tracing, and write its trace as MLflow does."""
+def traced_agent(path: Path, *, chat: bool) -> dict[str, str]:
+    """Run a small agent with MLflow's tracing, write its trace as MLflow does, and return its spans' names by id."""
     import mlflow
     from mlflow.entities import SpanType
-
-    mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
-    mlflow.set_experiment("agents")  # an experiment of another test may be active, and is in another store
 
     def model(messages: list[dict[str, Any]]) -> dict[str, Any]:
         last = len(messages) > 1
@@ -83,27 +80,27 @@ def traced_agent(folder: Path, *, chat: bool) -> Path:
             span.set_outputs("42")
         root.set_outputs(model([QUESTION, asked, RESULT])["content"])
     trace = mlflow.get_trace(root.trace_id, flush=True)
-    mlflow.set_tracking_uri(None)
-    path = folder / "traces.jsonl"
     path.write_text(trace.to_json() + "\n", "utf-8")
-    (folder / "spans.json").write_text(json.dumps([(one.name, one.span_id) for one in trace.data.spans]), "utf-8")
-    return path
+    return {one.span_id: one.name for one in trace.data.spans}
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("chat", [True, False])
-def test_the_trace_of_an_agent_in_mlflow_is_divided_into_steps(chat: bool, tmp_path: Path) -> None:
-    path = traced_agent(tmp_path, chat=chat)
-    spans = json.loads((tmp_path / "spans.json").read_text("utf-8"))
-    first, second = cases_of(path, "dataset.unit=step")
-    assert shape(second) == STEPS
-    assert second.responses[0].text == "[step 2, judged: assistant]\n42"
-    assert first.id.startswith("tr-")
-    written = {id_: name for name, id_ in spans}
-    assert written[first.metadata["span_id"]] == ("model" if chat else "add")
-    assert written[second.metadata["span_id"]] == ("model" if chat else "agent")
-    assert first.metadata["span_id"] != second.metadata["span_id"]
+def test_the_trace_of_an_agent_in_mlflow_is_divided_into_steps(mlflow_store: str, tmp_path: Path) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    mlflow.set_tracking_uri(mlflow_store)
+    mlflow.set_experiment("agents")  # an experiment of another test may be active, and is in another store
+    path = tmp_path / "traces.jsonl"
+    for chat in (True, False):
+        spans = traced_agent(path, chat=chat)
+        first, second = cases_of(path, "dataset.unit=step")
+        assert shape(second) == STEPS
+        assert second.responses[0].text == "[step 2, judged: assistant]\n42"
+        assert first.id.startswith("tr-")
+        assert spans[first.metadata["span_id"]] == ("model" if chat else "add")
+        assert spans[second.metadata["span_id"]] == ("model" if chat else "agent")
+        assert first.metadata["span_id"] != second.metadata["span_id"]
+    mlflow.set_tracking_uri(None)
 
 
 def attribute(value: Any) -> dict[str, Any]:

@@ -50,11 +50,10 @@ def test_committed_logs_have_the_values_of_their_tools(tool: str) -> None:
 
 @pytest.mark.tools
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "tool", [pytest.param(tool, marks=[] if tool == "mlflow" else pytest.mark.thorough) for tool in VERSIONS]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("tool", VERSIONS)
 def test_new_logs_have_the_values_of_their_tools(tool: str, tmp_path: Path) -> None:
-    """By default of MLflow, whose version is evalkit's: the others are pinned, and would write what is committed."""
+    """Pinned tools would write what is committed; MLflow's current traces are read in test_conversation_logs, too."""
     compare(written(tool, tmp_path / tool))
 
 

@@ -322,14 +322,14 @@ def test_a_sweeps_page_leads_to_those_of_its_jobs(browser, tmp_path, monkeypatch
     page = browser.new_page()
     page.goto((tmp_path / "sweep" / "report.html").as_uri())
     assert sorted(page.locator("#board tbody th").all_text_contents()) == ["both", "none"]
-    shoot(page, "sweep-report", tmp_path)
+    shoot(page, "sweep-report")
     page.get_by_role("link", name="none").click()
     assert page.locator(".kicker").inner_text() == "Judge report"
     assert page.url.endswith("/sweep/1/report.html")
     page.close()
 
 
-def test_pictures_for_people_to_look_at(open_page, make_run, tmp_path):
+def test_pictures_for_people_to_look_at(open_page, make_run):
     number = {"value": 1.0, "low": 0.5, "high": 1.5, "n": 3}
     systems = [{"system": name, "rating": number, "win_rate": number, "rank": number} for name in ("one", "two")]
     circle = {"case_id": "c0", "responses": [0, 1, 2], "models": ["a"] * 3, "cycles": [[0, 1, 2]], "reverse": [[0, 1]]}
@@ -343,7 +343,7 @@ def test_pictures_for_people_to_look_at(open_page, make_run, tmp_path):
         page = open_page(html, where, color_scheme=scheme, viewport={"width": width, "height": 1400})
         page.locator(".case > summary").nth(2).click()
         body(page)
-        shoot(page, name, tmp_path)
+        shoot(page, name)
         figures = page.locator("figure svg:visible").all()
         assert figures
         assert all(figure.bounding_box()["height"] > 20 for figure in figures)
@@ -365,7 +365,7 @@ def test_a_leaderboard_on_a_phone_needs_no_sideways_scrolling(open_page):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     cells = page.locator("#board tbody tr").first.locator("td:visible").all_inner_texts()
     assert any("Accuracy" in text and "0.5" in text.replace("50", "0.5") for text in cells), "a cell names its column"
-    shoot(page, "sweep-phone", Path(page.url.removeprefix("file://")).parent)
+    shoot(page, "sweep-phone")
 
 
 @pytest.mark.parametrize(("width", "share"), [(390, 0.9), (1400, 0.7), (1920, 0.85)])

@@ -93,7 +93,7 @@ def test_200_turns_are_folded_but_for_what_is_judged_and_cited(browser, make_run
     ]
     assert page.locator(".case .body").bounding_box()["height"] < 2_500
     page.locator(".case").scroll_into_view_if_needed()
-    shoot(page, "turns-200", tmp_path)
+    shoot(page, "turns-200")
     page.locator(".run > summary").last.click()
     page.get_by_text("Turn 100", exact=True).click()
     opened = page.locator(".turn[open]", has_text="Turn 100")
@@ -105,7 +105,7 @@ def test_200_turns_are_folded_but_for_what_is_judged_and_cited(browser, make_run
     assert page.title() != "pwned"
     page.set_viewport_size({"width": 390, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    shoot(page, "turns-200-phone", tmp_path)
+    shoot(page, "turns-200-phone")
     page.get_by_role("button", name="中文").click()
     page.locator(".case > summary").click()
     assert page.locator(".turn.told > summary strong").first.inner_text() == "轮次 42"

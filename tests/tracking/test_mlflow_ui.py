@@ -146,14 +146,14 @@ def _is_here(url: str, base: str) -> bool:
 
 
 @pytest.mark.browser
-def test_the_run_table_has_the_sweep_with_its_jobs_and_they_compare(page, site, tmp_path):
+def test_the_run_table_has_the_sweep_with_its_jobs_and_they_compare(page, site):
     page.goto(f"{site.url}/#/experiments/{site.experiment}/runs")
     page.locator("[role=row]", has_text="sweep").get_by_role("button").first.click()
     rows = {swap: page.locator(f"[role=row][row-id='{site.runs[swap]}']") for swap in SWAPS}
     for swap, row in rows.items():
         row.get_by_text(f"swap={swap}").first.wait_for()
         row.locator("input.ag-checkbox-input").check()
-    shoot(page, "mlflow-runs", tmp_path)
+    shoot(page, "mlflow-runs")
     page.get_by_role("button", name="Compare").first.click()
     page.get_by_text("Comparing 3 Runs from 1 Experiment").wait_for()
     params = page.locator("tr", has_text="swap.policy").first
@@ -161,11 +161,11 @@ def test_the_run_table_has_the_sweep_with_its_jobs_and_they_compare(page, site, 
     assert sorted(params.inner_text().split()[1:]) == sorted(SWAPS)
     metric = page.get_by_text("agreement/accuracy_per_order", exact=True).first
     metric.scroll_into_view_if_needed()
-    shoot(page, "mlflow-compare", tmp_path)
+    shoot(page, "mlflow-compare")
 
 
 @pytest.mark.browser
-def test_the_decision_is_a_column_of_the_view_that_the_command_names(page, site, tmp_path):
+def test_the_decision_is_a_column_of_the_view_that_the_command_names(page, site):
     page.goto(f"{site.url}/#/experiments/{site.experiment}/runs?viewStateShareKey=evalkit")
     page.locator("[role=columnheader]", has_text="decision").first.wait_for()
     page.locator("[role=row]", has_text="sweep").get_by_role("button").first.click()
@@ -173,11 +173,11 @@ def test_the_decision_is_a_column_of_the_view_that_the_command_names(page, site,
         decision = page.locator(f"[role=row][row-id='{run}'] [col-id*='decision']").first
         decision.wait_for()
         assert decision.inner_text().strip() in USES
-    shoot(page, "mlflow-decision", tmp_path)
+    shoot(page, "mlflow-decision")
 
 
 @pytest.mark.browser
-def test_a_trace_shows_what_was_judged_and_how_people_did(page, site, tmp_path):
+def test_a_trace_shows_what_was_judged_and_how_people_did(page, site):
     page.goto(f"{site.url}/#/experiments/{site.experiment}/traces")
     page.get_by_text("Got it").click()
     page.get_by_text("Question 0?").first.click()
@@ -187,7 +187,7 @@ def test_a_trace_shows_what_was_judged_and_how_people_did(page, site, tmp_path):
     page.get_by_role("button", name="Assess").click()
     for name in ("verdict", "label"):
         page.get_by_text(name, exact=True).first.wait_for()
-    shoot(page, "mlflow-trace", tmp_path)
+    shoot(page, "mlflow-trace")
 
 
 @pytest.fixture
