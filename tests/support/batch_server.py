@@ -118,6 +118,7 @@ def batch_server() -> Iterator[BatchServer]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # as in `fake_provider`
 
         def log_message(self, *_: Any) -> None:
             pass
