@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.plugins import ALLOW_FLAG
+from evalkit.plugins import ALLOW_FLAG, BENCHMARKS, CONF, entry_points_in, folders, own_benchmark_names
 from evalkit.values import Json, frozen
 
 WIDTH: Final = 100
@@ -303,20 +303,23 @@ def _import_formats() -> str:
 
 def _run_groups() -> str:
     """Return the config groups with their options, and the exit status."""
-    from evalkit.hydra_app.user_files import user_folders
-    from evalkit.plugins import CONF, folders
-
     rows = "\n".join(
         textwrap.fill(f"{group}: {', '.join(options)}", WIDTH, initial_indent="  ", subsequent_indent="    ")
-        for group, options in config_groups([*folders(CONF), *user_folders()]).items()
+        for group, options in config_groups(installed=True).items()
     )
     return f"Config groups (group=option):\n{rows}\n\nEvery key with its value: evalkit run --cfg job\n\n{STATUS}"
 
 
-def config_groups(more: Sequence[Path] = ()) -> dict[str, list[str]]:
-    """Return the options of each config group: evalkit's own, and those in `more` folders."""
-    found: dict[str, set[str]] = {}
-    for folder in (shipped("conf"), *more):
+def config_groups(*, installed: bool = False) -> dict[str, list[str]]:
+    """Return the options of each config group: evalkit's own, and if `installed`, those of packages and the user."""
+    found: dict[str, set[str]] = {"dataset": {*own_benchmark_names()}}
+    places = [shipped("conf")]
+    if installed:
+        from evalkit.hydra_app.user_files import user_folders
+
+        places += [*folders(CONF), *user_folders()]
+        found["dataset"] |= {point.name for point in entry_points_in(BENCHMARKS)}
+    for folder in places:
         for file in folder.rglob("*.yaml"):
             if file.parent != folder:
                 found.setdefault(file.parent.relative_to(folder).as_posix(), set()).add(file.stem)

@@ -11,6 +11,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
+from evalkit.datasets.compression import inner_suffix, open_bytes, reading
 from evalkit.datasets.formats import Placed, Row, is_readable, reader_for
 from evalkit.errors import ConfigError, DatasetError, PluginError
 from evalkit.plugins import find_benchmark, iter_benchmarks, third_party_errors
@@ -20,6 +21,7 @@ from evalkit.values import frozen
 _QUESTIONS: Final = "question.jsonl"
 _PARTS: Final = ("answer", "model_answer", "review")
 _MOST_LOOKED_AT: Final = 40
+_START: Final = 2**20
 
 
 class ForeignError(DatasetError):
@@ -111,7 +113,16 @@ def rows_of(file: Path) -> Iterator[Placed]:
         ConfigError: If the file's suffix has no reader.
         DatasetError: If it cannot be read.
     """
-    yield from reader_for(None, file)(file)
+    yield from reader_for("jsonl" if _has_lines(file) else None, file)(file)
+
+
+def _has_lines(file: Path) -> bool:
+    """Return whether a .json file has a row in each line, as some are published."""
+    if inner_suffix(file) != "json":
+        return False
+    with reading(file), open_bytes(file) as text:
+        first, _, rest = text.read(_START).strip().partition(b"\n")
+    return first.startswith(b"{") and first.rstrip().endswith(b"}") and rest.lstrip().startswith(b"{")
 
 
 def first_row(file: Path) -> Row | None:

@@ -33,6 +33,7 @@ from evalkit.datasets import is_missing, with_examples
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import is_readable
 from evalkit.errors import ConfigError, did_you_mean
+from evalkit.hydra_app.benchmark_options import OTHERS, OURS, BenchmarkOptions
 from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path, checked_environment
 from evalkit.hydra_app.criteria import (
     as_composed,
@@ -127,14 +128,16 @@ _SCALE = frozenset(("min", "max", "levels", "classes", "real"))
 
 
 class EvalkitSearchPath(SearchPathPlugin):
-    """Append the config folders of plug-ins to the shipped one, and after them the user's."""
+    """Append evalkit's benchmarks to the shipped folder, then the folders of plug-ins, the user's, other benchmarks."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Add what plug-ins offer and what `user_folders` finds."""
+        """Add them; the first with an option wins."""
+        search_path.append("evalkit", OURS)
         for folder in folders(CONF):
             search_path.append("plugin", f"file://{folder}")
         for folder in user_folders():
             search_path.append("user", f"file://{folder}")
+        search_path.append("plugin", OTHERS)
 
 
 def _slug(*names: str | None) -> str:
@@ -164,6 +167,7 @@ def register() -> None:
     OmegaConf.register_new_resolver("evalkit.localized", _localized, replace=True)
     if "schema.yaml" not in ConfigStore.instance().repo:  # storing it takes as long as reading ten files
         ConfigStore.instance().store(name="schema", node=_schema(), provider="evalkit")
+    Plugins.instance().register(BenchmarkOptions)
     Plugins.instance().register(EvalkitSearchPath)
 
 

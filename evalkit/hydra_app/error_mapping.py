@@ -19,6 +19,7 @@ from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean, pasted
 from evalkit.hydra_app.criteria import as_written, no_such_criterion
 from evalkit.hydra_app.user_files import user_files
+from evalkit.plugins import own_benchmark_names
 
 EACH = "add -m to run a job for each"
 _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'(?: requires --multirun)?$", re.M)
@@ -130,6 +131,7 @@ def _missing_option(error: MissingConfigException) -> ConfigError:
         options = [o for o in error.options or () if o and o != RECORDED]
         if not options:  # for a list of options, Hydra does not name them
             options = [file.stem for file in (shipped("conf") / group).glob("*.yaml")]
+            options += own_benchmark_names() if group == "dataset" else ()
         if (top := group.partition("/")[0]) in RunConfig.model_fields and top != group:  # such as judge/simulated
             group, option = top, named[1].partition("/")[2]
             nested = sorted((shipped("conf") / top).glob("*/*.yaml"))

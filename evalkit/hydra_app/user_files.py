@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from evalkit.core.resources import project, shipped
-from evalkit.plugins import CONF, folders
+from evalkit.plugins import CONF, folders, own_benchmark_names
 
 
 def user_folders() -> list[Path]:
@@ -22,6 +22,8 @@ def user_files() -> list[Path]:
 
 
 def hidden_files() -> list[Path]:
-    """Return the user's config files that are hidden by shipped ones of the same name."""
+    """Return the user's config files that are hidden by shipped options of the same name."""
     own = shipped("conf")
-    return [f for folder in user_folders() for f in folder.rglob("*.yaml") if (own / f.relative_to(folder)).is_file()]
+    options = {Path("dataset", f"{name}.yaml") for name in own_benchmark_names()}
+    files = [(f, f.relative_to(folder)) for folder in user_folders() for f in folder.rglob("*.yaml")]
+    return [f for f, option in files if option in options or (own / option).is_file()]

@@ -8,26 +8,51 @@ from pathlib import Path
 
 import pytest
 
+from evalkit import benchmarks
+from evalkit.cli import main
+from evalkit.cli.parser import config_groups
 from evalkit.config import DatasetConfig
-from evalkit.core.resources import shipped
 from evalkit.datasets import load_cases
 from evalkit.datasets.named import recognize_benchmark, recognize_benchmark_row
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.plugins import iter_benchmarks
+from evalkit.hydra_app import load_config
+from evalkit.plugins import iter_benchmarks, own_benchmark_names
 from evalkit.testing import check_benchmark
 
 BENCHMARKS = {benchmark.name: benchmark for benchmark in iter_benchmarks()}
+A, B, TIE, LOST = 1.0, -1.0, 0.0, None
 HERE = Path(__file__).parent / "files"
 CHECKLISTS = ("healthbench", "devai", "paperbench", "wildbench")
 ALONE = ("halluqa", "prometheus", "helpsteer", "summeval", "topical_chat", "rewardbench2", "rm_bench", *CHECKLISTS)
 PATHS = {"prometheus": "prometheus/feedback_bench.json"}
 
 
-def test_each_benchmark_has_an_option_of_its_name_with_one_comment_line():
-    for name in BENCHMARKS:
-        lines = (shipped("conf") / "dataset" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
-        assert lines[0].startswith("# ")
-        assert lines[1:] == [f"benchmark: {name}"]
+def test_each_benchmark_is_an_option_without_a_file():
+    names = {*BENCHMARKS}
+    assert names == own_benchmark_names()
+    assert names <= {*config_groups()["dataset"]}
+    for name in names:
+        assert load_config(overrides=[f"dataset={name}"]).dataset.benchmark == name
+
+
+def test_a_users_option_with_the_name_of_a_benchmark_is_hidden(tmp_path, monkeypatch, capsys):
+    (tmp_path / "conf" / "dataset").mkdir(parents=True)
+    (tmp_path / "conf" / "dataset" / "shp.yaml").write_text("path: mine.jsonl", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "dataset=shp"]) == 1
+    assert "conf/dataset/shp.yaml is hidden by evalkit's" in (err := capsys.readouterr().err)
+    assert "dataset.path: not set; set it to a file or folder of Stanford Human Preferences" in err
+    assert main(["run", "dataset=[shpp]"]) == 1
+    assert "did you mean 'shp'" in capsys.readouterr().err
+
+
+def test_a_benchmark_of_pairs_is_one_file_of_at_most_sixty_lines(measure):
+    judged = {"a1/a2": (A, A), "a2/a3": (B, TIE), "b1/b2": (A, B), "c1/c2": (LOST, A)}  # labels A, B, B, A
+    found = measure("shp", judged)
+    whole = found["accuracy"]
+    assert (whole.value, whole.n, whole.missing) == (3 / 4, 4, 0)
+    assert (found["accuracy/askculinary"].value, found["accuracy/legaladvice"].value) == (1.0, 1 / 2)
+    assert len((Path(benchmarks.__file__).parent / "shp.py").read_text("utf-8").splitlines()) <= 60
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)

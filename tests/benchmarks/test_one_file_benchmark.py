@@ -42,7 +42,7 @@ def test_a_benchmark_is_one_file_of_sixty_lines(folder: Path) -> None:
     assert len(SOURCE.read_text("utf-8").splitlines()) <= 60
     check_benchmark("trivia", folder / "duels.jsonl")
     words = ("tracking=none", "scoring.bootstrap=50")
-    run = ("dataset.benchmark=trivia", "dataset.path=duels.jsonl", "judge=simulated/good", "hydra.run.dir=run", *words)
+    run = ("dataset=trivia", "dataset.path=duels.jsonl", "judge=simulated/good", "hydra.run.dir=run", *words)
     assert main(["run", *run]) == 0
     assert "own rule: both" in (folder / "run" / "findings.md").read_text("utf-8")
     assert main(["import", "trivia", "judged.jsonl", "hydra.run.dir=imported", *words]) == 0

@@ -169,7 +169,7 @@ _MODES = (
 )
 
 _PAIRS = ("alpaca_eval", "arena_hard", "arena_hard_v0.1", "auto_j", "faireval", "helpsteer_preference", "helpsteer3")
-_PAIRS += ("judgebench", "llmbar", "mt_bench", "pandalm", "rewardbench")
+_PAIRS += ("judgebench", "llmbar", "mt_bench", "pandalm", "rewardbench", "shp")
 _SCORES = ("halluqa", "helpsteer", "prometheus/feedback_bench.json", "prometheus/vicuna_eval.json")
 _SCORES += ("summeval", "topical_chat", "rewardbench2", "rm_bench")
 _ITEMS = ("healthbench", "devai", "paperbench", "wildbench")

@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from evalkit.core.resources import shipped
 
-_CONSTANT = ("pkg://", f"file://{shipped('conf')}")
+_CONSTANT = ("pkg://", f"file://{shipped('conf')}", "benchmark://evalkit")
 _PARSED: dict[tuple[str, str], bytes] = {}
 _MERGED: dict[tuple[Any, ...], bytes] = {}
 
