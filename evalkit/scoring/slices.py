@@ -21,7 +21,7 @@ from evalkit.core.display import char_code, visible, visible_names
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.scoring.catalog import COLUMNS
 from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, Ints, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, expanded_quantile, mean_of, measure
+from evalkit.scoring.stats.bootstrap import MANY, Statistic, expanded_quantile, mean_of, measure
 from evalkit.scoring.stats.clusters import CHUNK, Clusters
 from evalkit.scoring.stats.paired import holm
 from evalkit.types import Case, Metric
@@ -36,6 +36,8 @@ LONGEST, LARGEST = 100, 1e300
 LENGTH, ANNOTATOR = "length", "annotator"
 ENOUGH: Final = 100
 """So many permuted differences as large as the observed one are enough for a p-value."""
+TOGETHER: Final = 256
+"""So many slices are measured together: their resamples are 4 MiB at 2,000 each."""
 COUNTED: Final = "fewer than 10 units: counted, not estimated"
 
 
@@ -135,17 +137,15 @@ def slice_results(
     chosen = [one for one in found if isinstance(one, Statistic) and one.name in COLUMNS["sliced"] and one.n]
     columns = [slices_of(column, cases) for column in config.scoring.slices]
     parts = [(slices, whole, [_part(whole, one) for one in slices.members.T]) for slices in columns for whole in chosen]
-    family = sum(one.n >= FEW for _, _, each in parts for one in each)
+    measured = _measured(config, parts, clusters)
+    family = len(measured)
     for slices, whole, each in parts:
         large = [index for index, one in enumerate(each) if one.n >= FEW]
         p = _tests(config, whole, slices.members[:, large], clusters, family)
         for index, value in enumerate(slices.values):
             name = slice_name(slices.column, value, whole.name)
             tested = index in large
-            metric = Metric(name, None, n=each[index].n, note=COUNTED)
-            if tested:
-                metric = replace(measure([each[index]], config.scoring, clusters)[whole.name], name=name)
-            metrics[name] = metric
+            metrics[name] = metric = measured.get(name, Metric(name, None, n=each[index].n, note=COUNTED))
             rest = _part(whole, ~slices.members[:, index]).observed()
             row = {"column": slices.column, "value": value, "metric": whole.name, "n": metric.n}
             row |= {"estimate": metric.value, "low": metric.low, "high": metric.high}
@@ -167,6 +167,25 @@ def slice_results(
             note="a count of tests, adjusted together (Holm)",
         )
     return metrics, {"slices": rows} if rows else {}
+
+
+def _measured(
+    config: RunConfig, parts: Sequence[tuple[Slices, Statistic, Sequence[Statistic]]], clusters: Clusters
+) -> dict[str, Metric]:
+    """Return the metrics of the slices that are estimated, by name, from the same resamples.
+
+    Many clusters of a few kinds are resampled by kind, and several statistics have more kinds, so each is by itself.
+    """
+    large = [
+        replace(one, name=slice_name(slices.column, value, whole.name))
+        for slices, whole, each in parts
+        for value, one in zip(slices.values, each, strict=True)
+        if one.n >= FEW
+    ]
+    step, found = 1 if clusters.count >= MANY else TOGETHER, dict[str, Metric]()
+    for start in range(0, len(large), step):
+        found |= measure(large[start : start + step], config.scoring, clusters)
+    return found
 
 
 def _part(whole: Statistic, members: Bools) -> Statistic:

@@ -47,7 +47,7 @@ def test_what_is_planted_is_found():
 def test_intervals_hold_the_truth(which, thorough):
     module = simulations()
     judge = module.judges(resamples=300)[which]
-    true = module.truth(judge, 20_000 if thorough else 5_000)
+    true = module.truth(judge, 20_000 if thorough else 2_000)
     count = 100 if thorough else 12
     found = module.simulate(judge, true, count, 120)
     for name, hits in found.items():

@@ -8,7 +8,7 @@ is one product of weights and columns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cache, lru_cache, partial
 from hashlib import blake2b
 from math import atan, copysign, cos, isnan, log1p, pi, sin, sqrt, tan
@@ -45,10 +45,20 @@ FLOATS = 2**20
 
 @frozen
 class Table:
-    """Columns of per-case numbers: bytes if all values are small integers, as most counts are, else floats."""
+    """Columns of per-case numbers: bytes if all values are small integers, as most counts are, else floats.
+
+    Attributes:
+        columns: each (cases,).
+        cases: the number of cases.
+        observed: (1, columns) the column sums over all cases; always the same array, see `SharedStatistic`.
+    """
 
     columns: tuple[NDArray[Any], ...]
     cases: int
+    observed: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "observed", self.totals(np.ones((1, self.cases))))
 
     @classmethod
     def of(cls, columns: Columns) -> Table:
@@ -66,7 +76,7 @@ class Table:
     @property
     def sums(self) -> Floats:
         """The column sums over all cases, (columns,)."""
-        return np.asarray(self.totals(np.ones((1, self.cases)))[0])
+        return np.asarray(self.observed[0])
 
 
 Columns: TypeAlias = Floats | Sequence[NDArray[Any]] | Table
@@ -170,7 +180,7 @@ class Statistic:
 
     def observed(self) -> float:
         """Return the value on the observed cases."""
-        return float(self.value(np.ones((1, self.table.cases)) if self.weighted else self.table.sums[None])[0])
+        return float(self.value(np.ones((1, self.table.cases)) if self.weighted else self.table.observed)[0])
 
     def estimate(self, clusters: Clusters) -> float:
         """Return the observed value, corrected for the bias of noise if it is a sum of absolute values."""
