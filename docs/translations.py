@@ -37,7 +37,7 @@ msgstr ""
 
 
 def template() -> Catalog:
-    """Return the texts in the code and texts.toml, notes, headings and titles of metrics, and words of benchmarks."""
+    """Return the texts of the code, report/*/*.toml, notes, headings and titles of metrics, and benchmarks."""
     found = Catalog(project="evalkit")
     for path in sorted((ROOT / "evalkit").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

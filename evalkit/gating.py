@@ -21,7 +21,7 @@ from evalkit.core.resources import project
 from evalkit.core.translation import in_every_language
 from evalkit.decision import Metrics
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
-from evalkit.report.decisions import sentence
+from evalkit.report.findings.decisions import sentence
 from evalkit.results import RunResult
 from evalkit.runs import remove_files, write_run, written_files
 from evalkit.runs.layout import DETAILS, files_of

@@ -21,8 +21,8 @@ from evalkit.core.atomic_files import lock
 from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError
 from evalkit.report import SweepFacts, render_sweep
+from evalkit.report.findings.sweeps import choice_text
 from evalkit.report.page import language_of
-from evalkit.report.sweep_findings import choice_text
 from evalkit.results import RunResult
 from evalkit.runs import (
     layout,

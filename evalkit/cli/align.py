@@ -25,7 +25,7 @@ from evalkit.core.translation import in_every_language
 from evalkit.decision import SCORES
 from evalkit.errors import ConfigError, ExitStatus, did_you_mean
 from evalkit.report.comparison import with_interval
-from evalkit.report.decisions import USES
+from evalkit.report.findings.decisions import USES
 from evalkit.results import RunResult
 from evalkit.runs import read_run
 from evalkit.runs.layout import ALIGNMENTS

@@ -233,8 +233,8 @@ def _leaderboard(result: RunResult) -> Leaderboard | None:
 def _lines(result: RunResult, board: Leaderboard | None) -> list[str]:
     """Return a line for each judge, best first, and which judge to use, or none."""
     from evalkit.core.translation import rendered
-    from evalkit.report.decisions import sentence
-    from evalkit.report.sweep_findings import choice_text
+    from evalkit.report.findings.decisions import sentence
+    from evalkit.report.findings.sweeps import choice_text
 
     words = _translator(result)
     if board is None:

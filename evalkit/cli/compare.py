@@ -22,8 +22,8 @@ from evalkit.core.splits import without_labels
 from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError, DatasetError, ExitStatus, did_you_mean
 from evalkit.report.comparison import differences_table, sentences, values_table
-from evalkit.report.drift import findings
 from evalkit.report.findings import conclusion
+from evalkit.report.findings.drift import findings
 from evalkit.results import RunResult
 from evalkit.runs.records import as_csv, metric_values
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs

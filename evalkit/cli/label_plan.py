@@ -16,7 +16,7 @@ from evalkit.core.translation import in_every_language
 from evalkit.decision import Metrics, kind_of, known
 from evalkit.errors import ExitStatus
 from evalkit.gating import GATE, apply_gate, check_rules
-from evalkit.report.decisions import label_count, sentence
+from evalkit.report.findings.decisions import label_count, sentence
 from evalkit.scoring.labels import labels_for_width
 from evalkit.tracking import find_run
 

@@ -16,8 +16,8 @@ from evalkit.config import TrackingConfig
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.core.display import percent
 from evalkit.core.resources import shipped
+from evalkit.decision import side
 from evalkit.errors import ConfigError, ExitStatus
-from evalkit.report.counts import side
 from evalkit.tracking import warm_up
 from evalkit.types import Metric
 from evalkit.values import frozen

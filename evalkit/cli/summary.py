@@ -17,9 +17,9 @@ from evalkit.core.display import dollars, estimate, fixed, number, relative
 from evalkit.core.translation import in_every_language
 from evalkit.decision import decide_for_judges
 from evalkit.gating import GATE, gate_lines
-from evalkit.report.decisions import USES
 from evalkit.report.findings import TABLES, findings_of
-from evalkit.report.sweep_findings import choice_findings, dataset_name
+from evalkit.report.findings.decisions import USES
+from evalkit.report.findings.sweeps import choice_findings, dataset_name
 from evalkit.results import RunResult
 from evalkit.runs import read_details
 from evalkit.runs.layout import DATASHEET

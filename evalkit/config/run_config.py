@@ -280,7 +280,7 @@ class RunConfig(Section):
     def _call_problems(self) -> list[str]:
         """Return the problems with log-probabilities, criteria and the arbiter."""
         found, arbiter = [], self.swap.arbiter
-        if (self.judge.weighs or (arbiter is not None and arbiter.weighs)) and self.output.format != "json":
+        if (self.judge.weighs or (arbiter is not None and arbiter.weighs)) and not self.output.structured:
             found.append(
                 f"judge.logprobs: decisions are located in JSON, but output.format is "
                 f"'{self.output.format}': set output=json, or judge.logprobs=false"
@@ -288,7 +288,7 @@ class RunConfig(Section):
         if (
             self.scoring.aggregate in ("criteria", "criteria_first")
             and self.mode.name == "pairwise"
-            and self.output.format in ("bracket", "rating", "regex")
+            and not self.output.structured
         ):
             found.append(
                 f"scoring.aggregate: output.format '{self.output.format}' has no winners by criterion: set "

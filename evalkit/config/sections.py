@@ -532,6 +532,11 @@ class OutputConfig(PluginSection):
     take: Literal["last", "first", "only"] = "last"
     """Which match counts if there are several."""
 
+    @property
+    def structured(self) -> bool:
+        """Whether answers are evalkit's JSON: only they name winners by criterion, and show where a decision is."""
+        return self.format == "json"
+
 
 class ScoringConfig(Section):
     """How judgments become metrics; changing any of these settings makes no calls."""

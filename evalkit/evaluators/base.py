@@ -103,7 +103,7 @@ class TemplateEvaluator:
         self._names = list(config.criteria)
         self._shown_names = [neutralize(name) for name in self._names]
         self._template = config.prompt.template or template or mode
-        self._structured = self._format.structured
+        self._structured = config.output.structured
         self._format.at_end = config.output.instruction is None and prompts.uses(self._template, INSTRUCTION)
 
     def plan(self, case: Case) -> Sequence[JudgeRequest]:
@@ -181,7 +181,7 @@ class TemplateEvaluator:
         texts = dict.fromkeys(names, _PROBE)
         messages = fill(texts)
         missing = [name for name in names if fill({**texts, name: _OTHER_PROBE}) == messages]
-        if self._config.output.format == "json" and self._shows_criteria:
+        if self._structured and self._shows_criteria:
             shown = "".join(message["content"] for message in messages)
             missing += ["criteria"] if any(name not in shown for name in self._shown_names) else []
         if missing:

@@ -31,13 +31,12 @@ _PLAIN_WINNERS: Mapping[str, Winner] = MappingProxyType({"Response A": "A", "Res
 
 
 class OutputFormat:
-    """Base of all formats: `decisions` are those it can read; `structured` is true for evalkit's own JSON.
+    """Base of all formats: `decisions` are those it can read.
 
     The instruction is the template `<mode>_<format>` in the prompts' language, unless `output.instruction` is set.
     """
 
     decisions: ClassVar[frozenset[Decision]]
-    structured: ClassVar[bool] = False
     at_end = False
     """Whether evalkit's own instruction asked for the decision at the end of the answer."""
 
@@ -93,7 +92,6 @@ class JsonFormat(OutputFormat):
     """A JSON object with the mode's schema, which the mode reads."""
 
     decisions = frozenset({"winner", "score", "ranking", "class", "items"})
-    structured = True
 
 
 class BracketFormat(OutputFormat):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from evalkit.report.case_list import Asked, render_prompts
-from evalkit.report.counts import Finding
 from evalkit.report.findings import findings
+from evalkit.report.findings.finding import Finding
 from evalkit.report.page import render_report, run_files
 from evalkit.report.sweep_page import SweepFacts, render_sweep
 

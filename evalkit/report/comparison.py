@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from evalkit.core.display import number
 from evalkit.core.translation import in_every_language
 from evalkit.decision import Decision
-from evalkit.report.decisions import USES
+from evalkit.report.findings.decisions import USES
 from evalkit.scoring.catalog import COLUMNS
 from evalkit.scoring.compare import Comparison, Difference
 from evalkit.types import Metric

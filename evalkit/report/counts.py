@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field
 
-from evalkit.core.display import interval, percent, points, visible
-from evalkit.core.translation import Message, Text, in_every_language
-from evalkit.decision import Side, known, side
-from evalkit.types import Case, Judgment, Metric, Verdict, Winner
-from evalkit.values import frozen
+from evalkit.types import Case, Judgment, Verdict, Winner
 
 RATIOS = (1.1, 1.5, 2.0, 3.0)
 """Upper ends of the classes of length ratios (longer to shorter response); the last class has no end."""
@@ -107,42 +101,3 @@ class RunCounts:
         spent.cost_usd += completion.cost_usd or 0.0
         if completion.latency > 0:
             spent.latencies.append(completion.latency)
-
-
-__all__ = [
-    "Finding",
-    "Metrics",
-    "Side",
-    "Tone",
-    "as_markdown",
-    "finding",
-    "known",
-    "side",
-]
-
-Tone: TypeAlias = Literal["good", "bad", "warn", "info"]
-Metrics: TypeAlias = Mapping[str, Metric]
-_MARKS = re.compile(r"[\\`<\[\]*_!]")
-
-
-@frozen
-class Finding:
-    """One sentence on one metric, in English and Chinese; `tone` says whether it is good or bad news."""
-
-    metric: str
-    tone: Tone
-    text: str
-    text_zh: str
-
-
-def finding(metric: str | Metric, tone: Tone, text: Message) -> Finding:
-    """Return a finding in every language; the text on a metric can name its `rate`, `value`, `points` and `n`."""
-    if isinstance(metric, Metric) and isinstance(text, Text):
-        shown = {"rate": percent(metric), "value": interval(metric), "points": points(metric), "n": metric.n}
-        text = replace(text, values={**shown, **text.values})
-    return Finding(metric.name if isinstance(metric, Metric) else metric, tone, *map(visible, in_every_language(text)))
-
-
-def as_markdown(text: str) -> str:
-    """Return a text on one line of Markdown, without links, images or HTML, which names from the data can have."""
-    return _MARKS.sub(r"\\\g<0>", " ".join(text.split()))

@@ -8,8 +8,8 @@ from typing import Final
 
 from evalkit.decision import Use
 from evalkit.report.comparison import differences_table, sentences, values_table
-from evalkit.report.counts import Finding
-from evalkit.report.decisions import TONES
+from evalkit.report.findings.decisions import TONES
+from evalkit.report.findings.finding import Finding
 from evalkit.report.page import language_of, metric_table, render, table_values
 from evalkit.report.sweep_page import SweepFacts, sweep_values
 from evalkit.report.texts import SWEEP

@@ -23,10 +23,11 @@ from evalkit.errors import EvalkitError
 from evalkit.judges import make_arbiter, spec_of
 from evalkit.protocols import Evaluator
 from evalkit.report.case_list import Asked, CaseData, PageBudget, render_prompts, select_cases
-from evalkit.report.counts import RunCounts, as_markdown
-from evalkit.report.decisions import USES, sentence
+from evalkit.report.counts import RunCounts
 from evalkit.report.figures import Figure, run_figures
 from evalkit.report.findings import findings_of
+from evalkit.report.findings.decisions import USES, sentence
+from evalkit.report.findings.finding import as_markdown
 from evalkit.report.texts import FLAGS, PAGE, SCRIPT, TOKENS, Words, metric_words, note_text, note_words
 from evalkit.results import RunResult
 from evalkit.runs.layout import FIGURES, FINDINGS, PROMPTS, simulated_judges
@@ -42,13 +43,13 @@ if TYPE_CHECKING:
 
 
 def render(template: str, values: Json, *, data: Mapping[str, str], script: str | None = None) -> str:
-    """Render a page with its style sheet and scripts from `page/` inline.
+    """Render a page with its style sheet and scripts from `assets/` inline.
 
     Args:
-        template: the name of the template in `page/`.
+        template: the name of the template in `assets/`.
         values: the values of the template.
         data: JSON by the id of its script element; it must not contain `<`.
-        script: the name of the page's script in `page/`.
+        script: the name of the page's script in `assets/`.
     """
     code = "\n".join(asset(name) for name in ("switches.js", *([script] if script else [])))
     page = (
@@ -66,7 +67,7 @@ def render(template: str, values: Json, *, data: Mapping[str, str], script: str 
 
 
 def render_markdown(template: str, values: Json) -> str:
-    """Render a text from a template in `page/`, whose filter `md` makes a line of Markdown."""
+    """Render a text from a template in `assets/`, whose filter `md` makes a line of Markdown."""
     return _environment().get_template(template).render(values)
 
 
@@ -87,8 +88,8 @@ def _environment() -> Environment:
 
 @cache
 def asset(name: str) -> str:
-    """Return a file of `page/`."""
-    return (files("evalkit.report") / "page" / name).read_text(encoding="utf-8")
+    """Return a file of `assets/`."""
+    return (files("evalkit.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def language_of(config: RunConfig) -> str:

@@ -1,4 +1,4 @@
-"""Texts of reports in every language: those of texts.toml, titles of metrics, and notes.
+"""Texts of reports in every language: those of figures, pages and decisions, titles of metrics, and notes.
 
 Notes are stored in English, as a run folder keeps them, and translated where they are shown: `note_text` finds each
 part of a note in notes.txt, with its arguments. A note that is not there is shown in English.
@@ -99,7 +99,12 @@ def note_words(note: str) -> Words:
     return in_every_language(note_text(note))
 
 
-_TABLE: Final = tomllib.loads((Path(__file__).parent / "texts.toml").read_text("utf-8"))
+_FILES: Final = ("figures/captions.toml", "assets/words.toml", "findings/sentences.toml")
+_TABLE: Final = {
+    section: table
+    for file in _FILES
+    for section, table in tomllib.loads((Path(__file__).parent / file).read_text("utf-8")).items()
+}
 
 
 def _text(entry: str | Mapping[str, str]) -> Text:
@@ -111,12 +116,12 @@ def _text(entry: str | Mapping[str, str]) -> Text:
 
 
 def texts(section: str) -> dict[str, Text]:
-    """Return the texts of a section of texts.toml by key."""
+    """Return the texts of a section of these files by key."""
     return {key: _text(entry) for key, entry in _TABLE[section].items()}
 
 
 def all_texts() -> Iterator[Text]:
-    """Yield every text of texts.toml."""
+    """Yield every text of these files."""
     for section, table in _TABLE.items():
         for text in table.values():
             yield from map(_text, text.values() if section == "figures" else [text])

@@ -14,7 +14,7 @@ from evalkit.core.translation import Message, gettext, in_every_language
 from evalkit.decision import USES, Use
 from evalkit.errors import ConfigError
 from evalkit.gating import GATE
-from evalkit.report.decisions import sentence
+from evalkit.report.findings.decisions import sentence
 from evalkit.results import RunResult
 from evalkit.runs.records import decoder, metric_values
 from evalkit.scoring.catalog import CATALOG

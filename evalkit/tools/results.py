@@ -39,7 +39,7 @@ def compared(
     settings: RunConfig, case: Case, judgments: Sequence[Judgment], verdict: Verdict, elapsed: float
 ) -> PairwiseCompareResult:
     """Return the result of a comparison."""
-    both, structured = settings.swap.policy == "both", settings.output.format == "json"
+    both, structured = settings.swap.policy == "both", settings.output.structured
     # The judge's words call the responses A and B as the caller does only if A was shown first.
     answers = list(_answers(judgments, _OWN_ORDER))
     orders = verdict.orders
@@ -73,7 +73,7 @@ def scored(
     settings: RunConfig, case: Case, judgments: Sequence[Judgment], verdict: Verdict, elapsed: float
 ) -> DirectScoreResult:
     """Return the result of scoring one response."""
-    names, structured = list(settings.criteria), settings.output.format == "json"
+    names, structured = list(settings.criteria), settings.output.structured
     success = verdict.score is not None
     answers = list(_answers(judgments, (0,)))
     equal = _verdict(settings, case, judgments, dict.fromkeys(names, 1.0)).score if success else None
@@ -148,7 +148,7 @@ def _row(verdict: Verdict, answers: Sequence[_Answer], name: str) -> CriterionCo
 def _score(
     settings: RunConfig, case: Case, judgments: Sequence[Judgment], answers: Sequence[_Answer], name: str
 ) -> CriterionScore:
-    structured = settings.output.format == "json"
+    structured = settings.output.structured
     score = _verdict(settings, case, judgments, _only(settings, name)).score
     assert score is not None  # the weighted score exists, and uses the same answers
     best = _nearest(answers, lambda one: _on(one, "scores", name).get("score", one.content.get("score")), score)

@@ -19,7 +19,7 @@ import pytest
 
 from benchmarks.decisions import JUDGES, SCORED, Judge, Run, metrics_of_run
 from evalkit.decision import decide, labels_at_hand
-from evalkit.report.decisions import headline
+from evalkit.report.findings.decisions import headline
 from evalkit.scoring import score_run
 from evalkit.types import Metric
 from tests.support.command_line import Done, fake

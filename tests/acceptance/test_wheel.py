@@ -70,10 +70,10 @@ def test_the_wheel_holds_what_a_run_reads_and_no_more(wheel: Path) -> None:
     assert files_under("evalkit/datasets/samples") <= names
     assert {
         "evalkit/py.typed",
-        "evalkit/report/page/report.html.j2",
-        "evalkit/report/page/report.css",
-        "evalkit/report/page/report.js",
-        "evalkit/report/page/switches.js",
+        "evalkit/report/assets/report.html.j2",
+        "evalkit/report/assets/report.css",
+        "evalkit/report/assets/report.js",
+        "evalkit/report/assets/switches.js",
     } <= names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     others = {name for name in names if not name.startswith("evalkit/") and "dist-info" not in name}

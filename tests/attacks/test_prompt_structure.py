@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.audit import Rewriter
-from evalkit.audit.edits import INJECTIONS
-from evalkit.audit.probes import language_of
+from evalkit.audit.probes import INJECTIONS, language_of
 from evalkit.config import (
     Criterion,
     Example,

@@ -14,8 +14,8 @@ from evalkit.audit.datasheet import datasheet, datasheet_files
 from evalkit.audit.metrics import Contrast, outcomes, probe_statistics
 from evalkit.audit.probes import own_probes
 from evalkit.core.translation import in_every_language
-from evalkit.report.decisions import USES
 from evalkit.report.findings import findings_of
+from evalkit.report.findings.decisions import USES
 from evalkit.runs import read_run
 from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters

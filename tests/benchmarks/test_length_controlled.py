@@ -15,7 +15,7 @@ from evalkit.cli import main
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import DatasetError
-from evalkit.report.diagnostics import benchmark_finding
+from evalkit.report.findings.labels import benchmark_finding
 from evalkit.scoring import score_run
 from evalkit.types import Judgment, Metric
 

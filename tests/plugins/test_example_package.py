@@ -22,8 +22,8 @@ from evalkit.errors import ConfigError, JudgeSetupError, PluginError, TrackingEr
 from evalkit.evaluators import make_evaluator
 from evalkit.gating import check_gate
 from evalkit.hydra_app import load_config
-from evalkit.report.diagnostics import label_words
 from evalkit.report.findings import findings
+from evalkit.report.findings.labels import label_words
 from evalkit.report.texts import metric_words, note_words
 from evalkit.results import RunResult
 from evalkit.scoring import score_run

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from evalkit.cli import main
 from evalkit.config import RunConfig
 from evalkit.decision import LABELS_NEEDED
-from evalkit.report.agreement_findings import class_names
-from evalkit.report.counts import Finding
-from evalkit.report.decisions import headline
 from evalkit.report.figures.curves import MOST, confusion
 from evalkit.report.figures.forest import main_figures
 from evalkit.report.findings import findings
+from evalkit.report.findings.decisions import headline
+from evalkit.report.findings.finding import Finding, class_names
 from evalkit.scoring.judgments import ABSTAINED, MISSING, ClassColumns
 from evalkit.scoring.labels import labels_needed
 from evalkit.scoring.metrics.biases import class_decision_statistics

@@ -12,8 +12,8 @@ from benchmarks.decisions import JUDGES, metrics_of_run
 from evalkit.cli.summary import print_summary
 from evalkit.config import SwapConfig
 from evalkit.decision import Decision, Limit, decide
-from evalkit.report.decisions import headline, limit_text, sentence
 from evalkit.report.findings import findings, findings_of
+from evalkit.report.findings.decisions import headline, limit_text, sentence
 from evalkit.types import Metric
 from tests.report.test_sentences import ROWS, scored
 from tests.support.thorough import some_of

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from evalkit.config import RunConfig
 from evalkit.report import run_files
-from evalkit.report.counts import as_markdown
+from evalkit.report.findings.finding import as_markdown
 from evalkit.results import RunResult
 from evalkit.scoring import score_run
 

@@ -4,7 +4,7 @@ import pytest
 
 from evalkit.config import Criterion, JudgeConfig, RunConfig, SwapConfig
 from evalkit.core.display import dollars, interval, percent, points
-from evalkit.report.counts import side
+from evalkit.decision import side
 from evalkit.report.findings import findings
 from evalkit.scoring import score_run
 from evalkit.types import Case, Judgment, Metric, Response

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from evalkit.cli.summary import metric_table
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.decision import decide
-from evalkit.report.counts import Finding
 from evalkit.report.findings import findings
-from evalkit.report.sweep_findings import contest_findings
+from evalkit.report.findings.finding import Finding
+from evalkit.report.findings.sweeps import contest_findings
 from evalkit.scoring import score_run
 from evalkit.scoring.leaderboard import Contender, rank
 from evalkit.types import Case, Judgment, Metric, Response, Verdict

@@ -12,7 +12,7 @@ from evalkit.config import ScoringConfig
 from evalkit.decision import Decision
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.figures.sweep_figures import by_metric, pareto_front, significance_groups
-from evalkit.report.sweep_findings import contest_findings
+from evalkit.report.findings.sweeps import contest_findings
 from evalkit.report.sweep_page import _short, settings_of
 from evalkit.scoring.leaderboard import Contender, Contradiction, Leaderboard, rank
 from evalkit.types import Metric, Orders, Verdict

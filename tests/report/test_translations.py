@@ -14,7 +14,7 @@ from babel.messages.pofile import read_po
 
 from evalkit.config import GateConfig
 from evalkit.core.translation import Text, gettext, in_every_language, joined, ngettext, pgettext, translator
-from evalkit.report.counts import finding
+from evalkit.report.findings.finding import finding
 from evalkit.report.texts import metric_title, note_words
 from evalkit.scoring.catalog import full_catalog
 from evalkit.scoring.gate_rules import judge_metrics

@@ -4,8 +4,8 @@ import pytest
 
 from evalkit.core.translation import in_every_language
 from evalkit.plugins import iter_benchmarks
-from evalkit.report.diagnostics import label_words
 from evalkit.report.findings import findings
+from evalkit.report.findings.labels import label_words
 from evalkit.report.texts import metric_words
 from evalkit.scoring.catalog import CATALOG, benchmark_title
 from evalkit.types import Metric

@@ -14,7 +14,7 @@ from scipy.stats import t
 from evalkit.core.splits import is_labeled, without_labels
 from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError
-from evalkit.report.drift import findings
+from evalkit.report.findings.drift import findings
 from evalkit.scoring import drift as module
 from evalkit.scoring.drift import Drift
 from evalkit.scoring.labels import labels_for

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION
-from evalkit.report.panel_findings import panel_findings
+from evalkit.report.findings.panels import panel_findings
 from evalkit.scoring import score_run
 from evalkit.scoring.metrics.panels import ALIKE, DISAGREEMENT, ERRORS, NO_LABEL, NO_OTHERS, UNREAD, VOTES
 from evalkit.types import Case, Judgment, Response

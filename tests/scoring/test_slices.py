@@ -16,7 +16,7 @@ from statsmodels.stats.meta_analysis import combine_effects
 from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.annotations import INCLUSION
 from evalkit.errors import ConfigError
-from evalkit.report.diagnostics import slice_findings
+from evalkit.report.findings.slices import slice_findings
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.slices import COUNTED, random_effects, slice_name, slice_results, slices_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION
-from evalkit.report.agreement_findings import turn_findings
+from evalkit.report.findings.agreement import turn_findings
 from evalkit.scoring import score_run
 from evalkit.scoring.labels import ONLY_LABELED
 from evalkit.scoring.metrics.correlation import NO_SCALE

@@ -13,9 +13,9 @@ import pytest
 
 from evalkit.cli.summary import print_leaderboard
 from evalkit.config import RunConfig, ScoringConfig
-from evalkit.report.counts import Finding
-from evalkit.report.decisions import USES
-from evalkit.report.sweep_findings import contest_findings
+from evalkit.report.findings.decisions import USES
+from evalkit.report.findings.finding import Finding
+from evalkit.report.findings.sweeps import contest_findings
 from evalkit.report.sweep_page import SweepFacts, render_sweep
 from evalkit.scoring import score_run
 from evalkit.scoring.leaderboard import Choice, Contender, Leaderboard, rank

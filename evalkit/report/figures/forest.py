@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from evalkit.core.display import interval, shorten
 from evalkit.decision import Metrics
-from evalkit.report.agreement_findings import class_names
 from evalkit.report.figures.drawing import Axis, Figure, canvas, dot, line, node, text, text_width
+from evalkit.report.findings.finding import class_names
 from evalkit.report.texts import FIGURES, Words, metric_words
 from evalkit.scoring.catalog import CATALOG, COLUMNS
 from evalkit.types import Metric

@@ -10,11 +10,11 @@ from markupsafe import Markup
 from evalkit.core.display import dollars, shorten
 from evalkit.core.translation import Text, gettext, in_every_language
 from evalkit.decision import Metrics
-from evalkit.report.agreement_findings import class_names
 from evalkit.report.case_list import letter
 from evalkit.report.counts import Spending
 from evalkit.report.figures.drawing import Axis, Figure, figure, hint, line, node, text, text_width
 from evalkit.report.figures.forest import Row, bounds, forest_figure
+from evalkit.report.findings.finding import class_names
 from evalkit.report.texts import FIGURES, LABELS, metric_words
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Metric

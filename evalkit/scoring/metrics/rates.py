@@ -236,7 +236,7 @@ def overall_statistics(config: RunConfig, judgments: JudgmentColumns) -> list[St
         config: the run's config.
         judgments: the judgments.
     """
-    if config.output.format != "json" and not np.isfinite(judgments.criteria).any():
+    if not config.output.structured and not np.isfinite(judgments.criteria).any():
         return []
     follows = config.aggregate() == "overall"
     margins = weigh(judgments, config.weights()) if follows else pair_margins(config, judgments)

@@ -17,6 +17,7 @@ from evalkit.decision import (
     SAMPLE_AGREEMENT,
     Decision,
     Limit,
+    Metrics,
     Unit,
     Use,
     constant_verdict,
@@ -25,8 +26,8 @@ from evalkit.decision import (
     labels,
     labels_at_hand,
 )
-from evalkit.report.counts import Finding, Metrics, Tone, finding
-from evalkit.report.diagnostics import label_words
+from evalkit.report.findings.finding import Finding, Tone, finding
+from evalkit.report.findings.labels import label_words
 from evalkit.report.texts import texts
 from evalkit.types import Metric
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from evalkit.core.display import fixed, interval, percent, points, shorten
 from evalkit.core.translation import Message, Text, gettext, joined
 from evalkit.decision import side
-from evalkit.report.decisions import UNITS, counted, evidence, label_count, sentence
+from evalkit.report.findings.decisions import UNITS, counted, evidence, label_count, sentence
 from evalkit.report.texts import metric_measure, texts
 from evalkit.scoring.drift import Drift
 from evalkit.types import Metric

@@ -1,15 +1,15 @@
 """Findings on agreement with the labels: the numbers behind the decision, without a conclusion of their own.
 
-Also on turns and steps of conversations, and on corrections of systems without labels.
+By class, of checklists, and by turns and steps of conversations, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from evalkit.config import CHECKLIST
-from evalkit.core.display import fixed, interval, percent, points
-from evalkit.core.translation import Message, Text, gettext, joined, ngettext, pgettext
+from evalkit.core.display import interval, percent, points
+from evalkit.core.translation import Message, Text, gettext, joined, ngettext
 from evalkit.decision import (
     ACCURACY,
     BALANCED,
@@ -19,25 +19,25 @@ from evalkit.decision import (
     ITEM_KAPPA,
     KAPPA,
     SOME_ABSTAINED,
+    Metrics,
     decide,
     kind_of,
+    known,
     labels,
     missed_classes,
+    side,
 )
-from evalkit.report.counts import Finding, Metrics, Tone, finding, known, side
-from evalkit.report.decisions import UNITS
-from evalkit.report.diagnostics import NAMED, label_words
+from evalkit.report.findings.decisions import UNITS
+from evalkit.report.findings.finding import Finding, Tone, finding
+from evalkit.report.findings.labels import label_words
 from evalkit.report.texts import note_text
-from evalkit.scoring.metrics.corrections import RANDOM
-from evalkit.scoring.metrics.transport import GAP, MEAN
 from evalkit.scoring.metrics.turns import EARLY, EXACT, LATE, NEAR, NONE, RECOVERED, SLOPE
 from evalkit.types import Metric
-from evalkit.values import Json
 
 PER_ORDER = "agreement/accuracy_per_order"
 
 
-def agreement(metrics: Metrics, _: str) -> Iterator[Finding]:
+def agreement_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
     """Yield accuracy and kappa, and the correlation of scores, or why they are unknown."""
     kind, tone = kind_of(metrics), _tone(metrics)
     accuracy = known(metrics, kind.share or ACCURACY)
@@ -133,18 +133,6 @@ def _kappa(kappa: Metric) -> list[Text]:
 ABSTAINED = "class/abstained"
 
 
-def has_classes(metrics: Metrics) -> bool:
-    """Return whether the metrics are those of a judge that chooses classes."""
-    return BALANCED in metrics
-
-
-def class_names(metrics: Metrics) -> list[str]:
-    """Return the names of the classes, in the order of the config."""
-    return [
-        name[len("class/") : -len("/rate")] for name in metrics if name.startswith("class/") and name[-5:] == "/rate"
-    ]
-
-
 def class_agreement(metrics: Metrics, mode: str, *, positive: str | None) -> Iterator[Finding]:
     """Yield how classes agree with labels, by which class, and how often the judge abstains.
 
@@ -153,7 +141,7 @@ def class_agreement(metrics: Metrics, mode: str, *, positive: str | None) -> Ite
         mode: The mode of the run.
         positive: The positive class, if there is one.
     """
-    yield from agreement(metrics, mode)
+    yield from agreement_findings(metrics, mode)
     yield from _by_class(metrics, positive)
     if (abstained := known(metrics, ABSTAINED)) is not None and abstained.value:
         text = gettext("Abstains in {rate} of {n:,} answers; all other numbers are about the rest.")
@@ -180,29 +168,6 @@ def _by_class(metrics: Metrics, positive: str | None) -> Iterator[Finding]:
     for limit in missed_classes(metrics):
         text = gettext("Misses most responses labeled '{name}': finds {recall} of {n:,}.")
         yield finding(limit.metric, "warn", text.fill(name=limit.subject, recall=percent(limit.metric)))
-
-
-def class_corrections(metrics: Metrics) -> Iterator[Finding]:
-    """Yield each class's rate corrected by labels, if other responses have none, with Youden's J."""
-    for name in class_names(metrics):
-        judged, right = known(metrics, f"class/{name}/rate"), known(metrics, f"corrected/prediction_powered/{name}")
-        if judged is None or right is None or right.low is None or RANDOM not in (right.note or ""):
-            continue
-        if right.low <= 0 and right.high is not None and right.high >= 1:
-            text = gettext("'{name}': {judged} as judged; {n:,} labels do not determine the correct rate. Label more.")
-            yield finding(right, "warn", text.fill(name=name, judged=percent(judged)))
-            continue
-        text = gettext("'{name}': {judged} as judged, {corrected} corrected by {n:,} labels")
-        text = text.fill(name=name, judged=percent(judged), corrected=percent(right), n=right.n)
-        if (errors := known(metrics, f"corrected/rate/{name}")) is not None:
-            text = gettext("{finding}, {rate} corrected for the errors on them", finding=text, rate=percent(errors))
-        else:
-            text = gettext("{finding}; the errors on them do not determine a correction", finding=text)
-        if (youden := known(metrics, f"class/{name}/youden_j")) is not None:
-            text = gettext("{finding} (Youden's J {youden})", finding=text, youden=interval(youden))
-        value = judged.value or 0.0
-        off = right.high is not None and not right.low <= value <= right.high
-        yield finding(right.name, "warn" if off else "info", gettext("{finding}.", finding=text))
 
 
 def checklist_findings(metrics: Metrics, mode: str) -> Iterator[Finding]:
@@ -276,51 +241,3 @@ def _by_position(metrics: Metrics, mode: str) -> Iterator[Finding]:
             finding=text,
         )
     yield finding(SLOPE, "warn" if slope.high < 0 else "info", text)
-
-
-RESULTS = {
-    "pass": gettext("it holds for {systems}"),
-    "fail": gettext("it is off by more for {systems}"),
-    "undecided": gettext("the labels do not decide for {systems}"),
-}
-
-
-def transport_findings(metrics: Metrics, table: Json) -> Iterator[Finding]:
-    """Yield how the correction did on each labeled system, and its means of the others, by the table of systems."""
-    rows: Sequence[Json] = table.get("systems") or ()
-    if not rows or known(metrics, "labels/picked") is not None:
-        return
-    by = {name: [row["system"] for row in rows if row["result"] == name] for name in (*RESULTS, "untested", "refused")}
-    parts = [text.fill(systems=_names(by[name], metrics, GAP)) for name, text in RESULTS.items() if by[name]]
-    text = gettext(
-        "A correction of scores by labels of other systems was tested on {n} labeled systems, with a margin of "
-        "{margin}: {results}.",
-        n=sum(len(by[name]) for name in RESULTS),
-        margin=fixed(table["margin"], 2),
-        results=joined(parts, gettext("; ")),
-    )
-    tone: Tone = "bad" if by["fail"] else "info" if by["undecided"] else "good"
-    yield finding(GAP + rows[0]["system"], tone, text)
-    if by["untested"]:
-        text = gettext(
-            "Mean scores corrected in this way, untested on these systems (intervals hold sampling error only): "
-            "{systems}.",
-            systems=_names(by["untested"], metrics, MEAN),
-        )
-        yield finding(MEAN + by["untested"][0], "warn" if by["fail"] else "info", text)
-    if by["refused"]:
-        text = gettext(
-            "No corrected mean for {systems}: more than 5% of the scores are outside the range of labeled scores.",
-            systems=_names(by["refused"], metrics, MEAN),
-        )
-        yield finding(MEAN + by["refused"][0], "warn", text)
-
-
-def _names(systems: Sequence[str], metrics: Metrics, group: str) -> Message:
-    shown = []
-    for system in systems[:NAMED]:
-        metric = known(metrics, group + system)
-        shown.append(system if metric is None else f"{system} {interval(metric)}")
-    names = joined(shown, pgettext("names", ", "))
-    more = len(systems) - NAMED
-    return gettext("{names} and {more} more", names=names, more=more, all=len(systems)) if more > 0 else names

@@ -11,9 +11,9 @@ from typing import Final
 
 from evalkit.core.display import dollars, interval, percent
 from evalkit.core.translation import LANGUAGES, Message, Text, gettext, joined, ngettext, pgettext, translator
-from evalkit.decision import Reason
-from evalkit.report.counts import Finding, Tone, finding, side
-from evalkit.report.decisions import USES, counted, evidence, label_count, limit_text, reason_text, tone
+from evalkit.decision import Reason, side
+from evalkit.report.findings.decisions import USES, counted, evidence, label_count, limit_text, reason_text, tone
+from evalkit.report.findings.finding import Finding, Tone, finding
 from evalkit.report.texts import metric_title
 from evalkit.scoring.leaderboard import ACCURACY, CONSISTENCY, CONTRADICTION, COST, Choice, Leaderboard, Standing
 from evalkit.types import Metric

@@ -1,0 +1,111 @@
+"""Findings on what labels are: their sample, annotators, and the rule of the run's benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evalkit.core.display import interval
+from evalkit.core.translation import Text, gettext
+from evalkit.decision import (
+    Metrics,
+    known,
+    side,
+)
+from evalkit.plugins import benchmark_named
+from evalkit.protocols import Benchmark
+from evalkit.report.findings.finding import Finding, Tone, finding
+from evalkit.report.texts import metric_measure
+from evalkit.scoring.catalog import CATALOG, benchmark_title
+
+
+def label_words(metrics: Metrics) -> Text:
+    """Return how to name the labels: annotators' only if annotators are named or the benchmark has such labels."""
+    found = _benchmarks(metrics)
+    named = not found and any(name.startswith("human/") for name in metrics)
+    if named or any(getattr(benchmark, "human_labels", False) for benchmark in found):
+        return gettext("the annotators' labels")
+    return gettext("the labels")
+
+
+def label_sample(metrics: Metrics, _: str) -> Iterator[Finding]:
+    """Yield how the labeled cases were chosen, if not at random with equal probabilities."""
+    if (picked := known(metrics, "labels/picked")) is not None:
+        text = gettext(
+            "{rate} of the {n:,} labeled cases were picked for labeling with unknown probabilities: comparisons with "
+            "labels are about the labeled cases, not about the data set."
+        )
+        yield finding(picked, "bad", text)
+    elif (effective := known(metrics, "labels/effective")) is not None:
+        text = gettext(
+            "The {n:,} labeled cases were sampled, informative ones more often. Comparisons with labels are weighted, "
+            "so they are about all cases, as precise as {random:.0f} labels at random.",
+            random=effective.value,
+        )
+        yield finding(effective, "info", text)
+
+
+def benchmark_finding(metrics: Metrics, _: str) -> Iterator[Finding]:
+    """Yield the main metric of the run's benchmark, with its interval."""
+    for benchmark in _benchmarks(metrics):
+        caveat: Text | str = ""
+        metric = known(metrics, getattr(benchmark, "main_metric", ""))
+        if metric is None and (substitute := getattr(benchmark, "substitute", None)) is not None:
+            name, caveat = substitute
+            metric = known(metrics, name)
+        if metric is not None:
+            text = gettext(
+                "By {benchmark}'s own rule: {measure} {value} (n = {n:,}).{caveat}",
+                benchmark=benchmark_title(benchmark),
+                measure=metric_measure(metric.name),
+                caveat=caveat,
+            )
+            yield finding(metric, "info", text)
+
+
+def _benchmarks(metrics: Metrics) -> list[Benchmark]:
+    """Return the benchmarks whose metrics a run has: at most one, unless metrics were collected from several runs."""
+    groups = dict.fromkeys(name.partition("/")[0] for name in metrics)
+    found = [benchmark_named(group) for group in groups if group not in CATALOG.groups]
+    return [benchmark for benchmark in found if benchmark is not None]
+
+
+def annotator_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+    """Yield how the judge compares with annotators."""
+    yield from _people(metrics)
+    yield from _alt_test(metrics)
+
+
+def _people(metrics: Metrics) -> Iterator[Finding]:
+    gap, ceiling, judge = (known(metrics, f"human/{name}") for name in ("gap", "ceiling", "judge"))
+    if gap is None or ceiling is None or judge is None or (where := side(gap, 0.0)) == "unknown":
+        return
+    tone: Tone = "good" if where == "above" else "bad" if where == "below" else "info"
+    if where == "unclear":
+        what = gettext(
+            "On {n:,} labels of items with several annotators, it is open whether the judge agrees with the other "
+            "annotators as well as an annotator does"
+        )
+    elif where == "above":
+        what = gettext(
+            "On {n:,} labels of items with several annotators, the judge agrees with the other annotators better than "
+            "an annotator does"
+        )
+    else:
+        what = gettext(
+            "On {n:,} labels of items with several annotators, the judge agrees with the other annotators less well "
+            "than an annotator does"
+        )
+    text = gettext(
+        "{finding}: {judge} versus {ceiling}, a difference of {gap}.",
+        finding=what.fill(n=gap.n),
+        judge=interval(judge),
+        ceiling=interval(ceiling),
+        gap=interval(gap),
+    )
+    yield finding(gap, tone, text)
+
+
+def _alt_test(metrics: Metrics) -> Iterator[Finding]:
+    if (test := known(metrics, "human/alt_test")) is not None:
+        text = gettext("By the alternative annotator test, the judge could replace {passed} of {n:,} annotators.")
+        yield finding(test, "info", text.fill(passed=round((test.value or 0.0) * test.n)))

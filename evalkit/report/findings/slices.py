@@ -1,0 +1,111 @@
+"""Findings on slices: which differ from the rest, and the lowest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from evalkit.core.display import fixed, interval
+from evalkit.core.translation import Text, gettext, joined, ngettext
+from evalkit.decision import (
+    Metrics,
+    known,
+)
+from evalkit.report.findings.finding import Finding, finding
+from evalkit.report.texts import metric_measure
+from evalkit.scoring.catalog import CATALOG, COLUMNS
+from evalkit.scoring.slices import FEW, slice_name
+from evalkit.types import Metric
+from evalkit.values import Json
+
+MOST_SLICES = 3
+
+
+def slice_findings(metrics: Metrics, rows: Sequence[Json], confidence: float) -> Iterator[Finding]:
+    """Yield which slices differ from the rest, how many were looked at, and the lowest by its shrunk estimate.
+
+    Args:
+        metrics: the metrics of the run.
+        rows: the table of slices.
+        confidence: the confidence of the tests.
+    """
+    tested = [row for row in rows if row["p_holm"] is not None]
+    count = metrics.get("slices/differ")
+    if count is None:
+        return
+    if not rows:
+        if known(metrics, count.name) is not None:
+            text = gettext(
+                "{differ:,} of {n:,} tests show a slice that differs from the rest (Holm).",
+                differ=int(count.value or 0),
+                n=count.n,
+            )
+            yield finding(count.name, "warn" if count.value else "info", text)
+        return
+    seen, every = ({(row["column"], row["value"]) for row in some} for some in (tested, rows))
+    untested = ngettext(
+        "{n:,} slice is not tested: it has fewer than {few} units, or the rest has none.",
+        "{n:,} slices are not tested: they have fewer than {few} units, or the rest has none.",
+        len(every - seen),
+        few=FEW,
+    )
+    if not tested:
+        yield finding(count.name, "info", untested)
+        return
+    found = sorted((row for row in tested if row["p_holm"] <= 1 - confidence), key=_prominence)
+    first_of: dict[tuple[str, str], Json] = {}
+    for row in found:
+        first_of.setdefault((row["column"], row["value"]), row)
+    differ = [*first_of.values()]
+    looked = ngettext("{n:,} slice in {tests:,} tests", "{n:,} slices in {tests:,} tests", len(seen), tests=len(tested))
+    if not differ:
+        text = gettext("No slice is shown to differ from the rest ({looked}, Holm).", looked=looked)
+    else:
+        names = joined([_slice(row) for row in differ[:MOST_SLICES]], gettext("; "))
+        text = gettext("Different from the rest ({looked}, Holm): {names}.", looked=looked, names=names)
+        if len(differ) > MOST_SLICES:
+            text = gettext("{text} {more:,} more differ.", text=text, more=len(differ) - MOST_SLICES)
+        if len({_is_worse(row) for row in differ} - {None}) > 1:
+            why = gettext("The better ones may differ only because the rest holds the worse ones.")
+            text = gettext("{first} {second}", first=text, second=why)
+    if every - seen:
+        text = gettext("{first} {second}", first=text, second=untested)
+    yield finding(count.name, "warn" if differ else "info", text)
+    shrunk = [row for row in rows if row["shrunk"] and CATALOG.better(row["metric"]) == "higher"]
+    first = next((name for name in COLUMNS["sliced"] if any(row["metric"] == name for row in shrunk)), None)
+    if first is not None:
+        shrunk = [row for row in shrunk if row["metric"] == first]
+        row = min(shrunk, key=lambda row: row["shrunk"]["value"])
+        value = interval(Metric(first, row["shrunk"]["value"], row["shrunk"]["low"], row["shrunk"]["high"]))
+        text = gettext(
+            "Lowest of {n:,} slices: {column} {slice}, {metric} {value}. The estimate is moved toward the mean of its "
+            "column, because the lowest of many looks worse than it is. The interval holds for all slices at once.",
+            n=len(shrunk),
+            column=row["column"],
+            slice=row["value"],
+            metric=metric_measure(first),
+            value=value,
+        )
+        yield finding(slice_name(row["column"], row["value"], first), "info", text)
+
+
+def _is_worse(row: Json) -> bool | None:
+    """Return whether a slice is worse than the rest; `None` if neither direction is better."""
+    better = CATALOG.better(row["metric"])
+    return None if better is None else (row["estimate"] < row["rest"]) == (better == "higher")
+
+
+def _prominence(row: Json) -> tuple[bool, float, float]:
+    """Return a sort key of slices that differ: worse ones first, then by significance."""
+    return not _is_worse(row), row["p_holm"], -abs(row["estimate"] - row["rest"])
+
+
+def _slice(row: Json) -> Text:
+    value = interval(Metric(row["metric"], row["estimate"], row["low"], row["high"]))
+    return gettext(
+        "{column} {slice}, {metric} {value} against {rest}",
+        column=row["column"],
+        slice=row["value"],
+        metric=metric_measure(row["metric"]),
+        value=value,
+        rest=fixed(row["rest"], 2),
+    )
