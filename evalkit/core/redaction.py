@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -144,6 +145,7 @@ def _is_placeholder(value: str) -> bool:
     return re.sub(r"[\W_]", "", value).casefold() in _PLACEHOLDERS
 
 
+@lru_cache(maxsize=1024)  # each text that is redacted asks about all variables
 def _named_like_a_secret(name: str) -> bool:
     parts = [part for part in _PARTS.split(name) if part]
     if not parts or parts[-1].upper() in _OF_A_SECRET:

@@ -1,8 +1,10 @@
-"""Finished runs in folders, of margins and labels."""
+"""Finished runs in folders: of margins and labels, or of a judge on loopback."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,13 @@ import numpy as np
 import pytest
 
 from evalkit.config import RunConfig
+from evalkit.holdout import read_split
 from evalkit.results import RunResult
 from evalkit.runs import read_run, write_run
 from evalkit.scoring import score_run
 from evalkit.types import Case, Judgment, Response
+from tests.support.command_line import BRIEF, call_main
+from tests.support.fake_provider import Provider, Reply, serving
 
 NAMES = ("accuracy", "tone")
 
@@ -68,3 +73,79 @@ def ties(tmp_path: Path) -> Callable[..., Path]:
         return tmp_path / name
 
     return make
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Provider]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def provider(server: Provider, monkeypatch: pytest.MonkeyPatch) -> Provider:
+    """The server of the module, whose address is in the runs that are judged once."""
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    server.requests.clear()
+    return server
+
+
+@pytest.fixture(scope="module")
+def judged() -> dict[str, Path]:
+    """The folders of finished runs, with their stored answers, by cases and words."""
+    return {}
+
+
+@pytest.fixture
+def run(
+    judged: dict[str, Path],
+    provider: Provider,
+    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Callable[..., None]:
+    """Run a judge on loopback in the test's folder, with labels held out, or copy the same run of an earlier test."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(rule: Callable[[dict[str, Any]], Reply], rows: Sequence[dict[str, Any]], *words: str) -> None:
+        provider.rule = rule
+        key = json.dumps([rows, words])
+        if key in judged:
+            shutil.copytree(judged[key], tmp_path, dirs_exist_ok=True)
+        else:
+            Path("cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            judge = ("judge=openai_compatible", f"judge.api_base={provider.api_base}", "judge.transport=direct")
+            price = ("judge.price={input: 1, output: 0}", "judge.max_tokens=1")
+            data = ("dataset=file", "dataset.path=cases.jsonl", "dataset.holdout=0.3", *BRIEF)
+            call_main(capfd, "run", *judge, *price, "criteria=overall", *data, "--output", "run", *words)
+            judged[key] = tmp_path_factory.mktemp("judged")
+            shutil.copytree(tmp_path, judged[key], dirs_exist_ok=True)
+        provider.requests.clear()
+
+    return make
+
+
+def sides() -> dict[str, int]:
+    """Return the number of cases on each side of the run's split."""
+    split = read_split(Path("run"))
+    assert split is not None
+    return {name: len(split.ids(name)) for name in ("train", "dev", "test")}
+
+
+def recorded() -> list[dict[str, Any]]:
+    """Return what is recorded about the alignments of the run."""
+    alignments: list[dict[str, Any]] = json.loads(Path("run/alignments.json").read_text())["alignments"]
+    return alignments
+
+
+def prompts_of(*names: str) -> set[str]:
+    """Return the first lines of the prompts of some sides."""
+    split = read_split(Path("run"))
+    assert split is not None
+    return {f"question {id_[1:]}" for name in names for id_ in split.ids(name)}  # type: ignore[arg-type]
+
+
+def lines_sent(provider: Provider, message: int, model: str | None = None) -> set[str]:
+    """Return the lines of a message of all requests."""
+    sent = [body["messages"][message]["content"] for body in provider.requests if model in (None, body["model"])]
+    return {line for text in sent for line in text.splitlines()}

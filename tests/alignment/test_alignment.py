@@ -153,7 +153,7 @@ def test_a_goal_ends_the_search(ties, capfd):
 
 
 def test_a_vote_by_a_model_is_fitted_on_each_side_without_its_labels(capfd):
-    side = panel_side(1, 800, (0.95, 0.3, 0.3), labeled=600)
+    side = panel_side(2, 400, (0.95, 0.3, 0.3), labeled=300)
     write(Path("run"), side.cases, side.judgments, judge=PANEL)
     result, settings = read_run(Path("run")), AlignConfig(tune=("vote",))
     labels = Labels.of(result, Path("run"), settings)
@@ -175,7 +175,7 @@ def test_a_vote_by_a_model_is_fitted_on_each_side_without_its_labels(capfd):
 
 def test_labels_of_noise_keep_the_vote(capfd):
     outcomes = []
-    for seed in range(8):
+    for seed in range(4):
         side = panel_side(seed, 150, (0.95, 0.3, 0.3), labeled=150)
         noise = np.random.default_rng(seed).choice(["A", "B", "TIE"], 150).tolist()
         cases = [replace(case, label=label) for case, label in zip(side.cases, noise, strict=True)]
@@ -230,7 +230,8 @@ def test_a_plan_says_what_the_labels_can_prove(ties, capfd):
     ],
 )
 def test_a_wrong_command_is_one_line(ties, words, message, capfd):
-    ties()
+    if "[vote]" in words[-1]:
+        ties()
     assert message in call_main(capfd, "align", *words, status=1).line()
     if words[0] == "run":
         assert message in call_main(capfd, "plan", "align", *words, status=1).line()

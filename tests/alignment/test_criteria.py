@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import random
-import signal
-import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,117 +16,45 @@ from evalkit.alignment.search import Side
 from evalkit.config import JudgeConfig
 from evalkit.decision import ITEMS, PAIRS
 from evalkit.errors import ConfigError
-from evalkit.holdout import read_split
 from evalkit.parsing import UnreadableError
 from evalkit.types import Case, ChecklistItem, Response
-from tests.alignment.conftest import pair, passes, write
+from tests.alignment.conftest import pair, passes, prompts_of, recorded, sides, write
+from tests.alignment.studies import (
+    MATTERS,
+    MODES,
+    PRICE,
+    align,
+    answered,
+    chance,
+    criteria_rows,
+    criteria_rule,
+    judged_by_criteria,
+    parts,
+)
 from tests.alignment.test_search import config_of
-from tests.support.command_line import Commands, call_main
-from tests.support.fake_provider import Provider, Reply, said
+from tests.support.command_line import call_main
+from tests.support.fake_provider import Provider, Reply
 
-N, PRICE = 240, 1e-4  # of one call
-MODES: dict[str, tuple[str, ...]] = {
-    "classes": ("mode=pointwise", "rubric=pass_fail", "output=bracket", "criteria=overall"),
-    "scores": ("mode=pointwise", "rubric=likert5", "output=json", "criteria=overall"),
-    "checklist": ("mode=checklist", "rubric=share", "output=json", "mode.checklist=[{id: polite, criterion: Polite?}]"),
-}
-MATTERS = {"name": "Cites a source!", "description": "The response cites a source."}
-SAME = {"name": "source", "description": "  the RESPONSE cites a source"}
-AGREES = {"name": "origin", "description": "It names the origin of each claim."}
-USELESS = {"name": "rhymes", "description": "The response has rhymes."}
-HOSTILE = {"name": "../{{x}}", "description": "<script>alert(1)</script>"}
 CHECKED: dict[str, Any] = {"swap": {"policy": "none"}, "rubric": {"min": 0, "max": 1, "levels": {}}}
-PROPOSED = [USELESS, MATTERS, SAME, AGREES, HOSTILE]
-
-
-def chance(text: str, of: str) -> float:
-    return int(hashlib.sha256((of + text).encode()).hexdigest()[:8], 16) / 16**8
-
-
-def value(description: str, response: str) -> float:
-    """How far a response meets a criterion, in [0, 1]."""
-    if description in (MATTERS["description"], AGREES["description"]):
-        return float("source" in response)
-    return round(chance(response, description))
-
-
-def judge(body: dict[str, Any]) -> Reply:
-    user = body["messages"][1]["content"]
-    response = user.partition("<response>")[2].partition("</response>")[0].strip()
-    if "Requirement" in user:
-        text = user.partition("<requirements>")[2].partition("</requirements>")[0].strip().removeprefix("1. ")
-        answer = {"reason": "", "answer": "met" if value(text, response) else "not_met"}
-        return said(json.dumps(answer), usage=(100, 0))
-    added = [one for one in PROPOSED if one["description"] in user]
-    if "[[pass]]" in user:
-        wanted = [value(one["description"], response) for one in added]
-        useful = [one for one, own in zip(added, wanted, strict=True) if one is not USELESS and not own]
-        return said("[[fail]]" if useful else "[[pass]]", usage=(100, 0))
-    scores = {"overall quality": 1 + 4 * chance(response, "overall")}
-    scores |= {safe_name(one["name"], 0, ()): 1 + 4 * value(one["description"], response) for one in added}
-    entries = [{"criterion": k, "justification": "", "examples": [], "score": round(v)} for k, v in scores.items()]
-    return said(json.dumps({"scores": entries}), usage=(100, 0))
-
-
-def rule(body: dict[str, Any]) -> Reply:
-    if body["model"] == "writer":
-        return said(json.dumps({"criteria": PROPOSED}), usage=(100, 0))
-    return judge(body)
+FILE = ("align", "run", "tune=criteria", "align.criteria=own.yaml", "align.budget_usd=1")
 
 
 @pytest.fixture
-def run(provider: Provider, tmp_path, monkeypatch, capfd) -> Callable[..., None]:
-    """Write a run of such a judge, with labels held out."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    provider.rule = rule
-
-    def make(mode: str, *words: str, shuffled: bool = False) -> None:
-        generator = random.Random(0)
-        sources = [generator.random() < 0.5 for _ in range(N)]
-        good = generator.sample(sources, N) if shuffled else sources
-        label = {"classes": ("fail", "pass"), "scores": (1, 5), "checklist": (0, 1)}[mode]
-        rows = [
-            {
-                "id": f"c{k}",
-                "prompt": f"question {k}",
-                "response": f"answer {k}{' with a source' if sources[k] else ''}",
-                "label": label[good[k]],
-            }
-            for k in range(N)
-        ]
-        Path("cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        price = f"judge.price={{input: {PRICE * 1e4}, output: 0}}"
-        server = ("judge=openai_compatible", f"judge.api_base={provider.api_base}", "judge.transport=direct", price)
-        data = ("dataset=file", "dataset.path=cases.jsonl", "dataset.holdout=0.3", "tracking=none")
-        more = ("judge.max_tokens=1", "scoring.bootstrap=50")
-        call_main(capfd, "run", *server, *MODES[mode], *data, *more, "--output", "run", *words)
-        provider.requests.clear()
-
-    return make
-
-
-def words(provider: Provider, *more: str) -> list[str]:
-    model = f"{{model: openai/writer, api_base: '{provider.api_base}', transport: direct, max_tokens: 500, price: "
-    model += f"{{input: {PRICE * 1e4}, output: 0}}}}"
-    return ["align", "run", "tune=criteria", f"align.model={model}", "align.budget_usd=1", *more]
+def classes(run) -> None:
+    """A run of the judge that has no criterion which matters."""
+    run(criteria_rule, criteria_rows(), *MODES["classes"])
 
 
 def calls(provider: Provider, model: str) -> int:
     return sum(body["model"] == model for body in provider.requests)
 
 
-def recorded() -> dict[str, Any]:
-    last: dict[str, Any] = json.loads(Path("run/alignments.json").read_text())["alignments"][-1]
-    return last
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_the_criterion_that_matters_is_kept_and_proved(mode, run, provider, capfd):
-    run(mode)
+    run(criteria_rule, criteria_rows(mode=mode), *MODES[mode])
     before = Path("run/config.yaml").read_text()
-    done = call_main(capfd, *words(provider))
-    found = recorded()
+    done = call_main(capfd, *align(provider, "criteria"))
+    found = recorded()[-1]
     results = {one["name"]: (one["result"], one["of"]) for one in found["proposals"]}
     assert results == {
         "rhymes": ("useless", ""),
@@ -141,11 +64,8 @@ def test_the_criterion_that_matters_is_kept_and_proved(mode, run, provider, capf
     }
     assert "proposal 5 is not used: it has '<', and plain text is needed" in done.err
     assert "These criteria agree better with dev labels, which they were not made from." in done.out
-    assert found["outcome"] == "proposed"
-    assert found["test"] is None
-    split = read_split(Path("run"))
-    assert split is not None
-    assert split.opened == ()
+    assert (found["outcome"], found["test"]) == ("proposed", None)
+    assert '"opened": []' in Path("run/split.json").read_text()
     assert Path("run/config.yaml").read_text() == before
     folder = "conf/method" if mode == "checklist" else "conf/criteria"
     path = Path(f"{folder}/aligned.yaml")
@@ -153,38 +73,35 @@ def test_the_criterion_that_matters_is_kept_and_proved(mode, run, provider, capf
     assert f"evalkit align run tune=criteria align.criteria={path} align.budget_usd=…" in done.out
     text = path.read_text()
     assert "rhymes" not in text
-    path.write_text(text.replace("cites a source", "cites a source") + "# edited\n")
-    shown = {f"question {id_[1:]}" for id_ in (*split.dev, *split.test)}
+    path.write_text(f"{text}# edited\n")
     [written] = [body for body in provider.requests if body["model"] == "writer"]
-    assert not [line for line in written["messages"][1]["content"].splitlines() if line in shown]
+    assert not prompts_of("dev", "test") & {*written["messages"][1]["content"].splitlines()}
     assert written["messages"][1]["content"].count("## Case") == 8
-    asked = len(split.dev) * (2 if mode == "checklist" else 1)
-    stored = len(split.dev) * 2 if mode == "checklist" else 0  # the item of the run
+    dev = sides()["dev"]
     assert calls(provider, "writer") == 1
-    assert len(provider.requests) - 1 == 3 * asked - (stored + len(split.dev) if mode == "checklist" else 0)
+    assert len(provider.requests) - 1 == 3 * dev, "the item of a checklist's run is stored"
     assert found["calls"] == len(provider.requests)
-    again = call_main(capfd, *words(provider))
-    assert "No calls, $0" in again.out
-    assert f"written: {folder}/aligned-2.yaml" in again.out
+    assert f"written: {folder}/aligned-2.yaml" in call_main(capfd, *align(provider, "criteria")).out
     provider.requests.clear()
     proved = call_main(capfd, "align", "run", "tune=criteria", f"align.criteria={path}", "align.budget_usd=1")
     assert "Better on test labels that did not choose the settings." in proved.out
     group = "method" if mode == "checklist" else "criteria"
     assert f"proved: {path}; use it with {group}=aligned" in proved.out
     assert "Test labels opened once." in proved.out
-    assert len(provider.requests) == len(split.test)
-    assert recorded()["test"]["p"] < 0.05
+    assert len(provider.requests) == sides()["test"]
+    assert recorded()[-1]["test"]["p"] < 0.05
     more = () if mode != "checklist" else ("mode=checklist", "rubric=share")
     composed = call_main(capfd, "run", f"{group}=aligned", *more, "--cfg", "job").out
     assert "The response cites a source." in composed
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.thorough
+@pytest.mark.parametrize("mode", ["scores", "checklist"])
 def test_shuffled_labels_keep_none(mode, run, provider, capfd):
-    run(mode, shuffled=True)
-    out = call_main(capfd, *words(provider)).out
+    run(criteria_rule, criteria_rows(mode=mode, shuffled=True), *MODES[mode])
+    out = call_main(capfd, *align(provider, "criteria")).out
     assert "No other settings are better on dev" in out
-    assert "kept" not in {one["result"] for one in recorded()["proposals"]}
+    assert "kept" not in {one["result"] for one in recorded()[-1]["proposals"]}
     assert not Path("conf").exists()
 
 
@@ -194,80 +111,37 @@ HALVES = [{"name": f"half {k}", "description": f"It names origins of kind {k}."}
 def half(body: dict[str, Any], proposed: list[dict[str, str]]) -> Reply:
     """Each half finds some responses without a source, and no other."""
     if body["model"] == "writer":
-        return said(json.dumps({"criteria": proposed}), usage=(100, 0))
-    user = body["messages"][1]["content"]
-    response = user.partition("<response>")[2].partition("</response>")[0].strip()
+        return answered(json.dumps({"criteria": proposed}))
+    _, user, response = parts(body)
     kind = int(chance(response, "half") < 0.5)
-    some = HALVES[kind]["description"] in user and "source" not in response
-    return said("[[fail]]", usage=(100, 0)) if some else judge(body)
+    failed = HALVES[kind]["description"] in user and "source" not in response
+    return answered("[[fail]]") if failed else judged_by_criteria(body)
 
 
-def test_a_criterion_that_adds_nothing_to_those_kept_is_left_out(run, provider, capfd):
-    run("classes")
+def test_a_criterion_that_adds_nothing_to_those_kept_is_left_out(classes, provider, capfd):
     provider.rule = lambda body: half(body, [HALVES[0], MATTERS])
-    out = call_main(capfd, *words(provider)).out
-    results = {one["name"]: one["result"] for one in recorded()["proposals"]}
+    out = call_main(capfd, *align(provider, "criteria")).out
+    results = {one["name"]: one["result"] for one in recorded()[-1]["proposals"]}
     assert results == {"half_0": "covered", "cites_a_source": "kept"}
     assert "adds nothing to those kept" in out
     assert [*yaml.safe_load(Path("conf/criteria/aligned.yaml").read_text())] == ["overall quality", "cites_a_source"]
 
 
-def test_criteria_that_add_to_each_other_are_kept_together(run, provider, capfd):
-    run("classes")
+def test_criteria_that_add_to_each_other_are_kept_together(classes, provider, capfd):
     provider.rule = lambda body: half(body, HALVES)
-    split = read_split(Path("run"))
-    assert split is not None
-    budget = f"align.budget_usd={(1 + 2.5 * len(split.dev)) * PRICE}"
-    assert "The budget did not pay for all answers" in call_main(capfd, *words(provider, budget), status=2).out
+    dev = sides()["dev"]
+    cut = call_main(capfd, *align(provider, "criteria", budget=(1 + 2.5 * dev) * PRICE), status=2).out
+    assert "The budget did not pay for all answers" in cut
     assert not Path("conf").exists()
-    call_main(capfd, *words(provider))
-    assert {one["result"] for one in recorded()["proposals"]} == {"kept"}
+    call_main(capfd, *align(provider, "criteria"))
+    assert {one["result"] for one in recorded()[-1]["proposals"]} == {"kept"}
     text = Path("conf/criteria/aligned.yaml").read_text()
     assert "the last 2 are new" in text
     assert {*yaml.safe_load(text)} == {"overall quality", "half_0", "half_1"}
-    assert len(provider.requests) == 3 * len(split.dev) + 1
+    assert len(provider.requests) == 3 * dev + 1
     Path("own.yaml").write_text(text)
-    out = call_main(capfd, "align", "run", "tune=criteria", "align.criteria=own.yaml", "align.budget_usd=1").out
+    out = call_main(capfd, *FILE).out
     assert "proved: own.yaml; copy it to conf/criteria, and use it with criteria=own" in out
-
-
-def test_a_budget_is_never_exceeded(run, provider, capfd):
-    run("classes")
-    split = read_split(Path("run"))
-    assert split is not None
-    n = len(split.dev)
-    for budget in (0.5, n // 2, n + n // 2):
-        before = len(provider.requests)
-        out = call_main(capfd, *words(provider, f"align.budget_usd={budget * PRICE}"), status=2).out
-        assert "The budget did not pay for all answers" in out
-        assert len(provider.requests) - before <= budget
-        assert not Path("conf").exists()
-    assert "kept" in call_main(capfd, *words(provider)).out
-    assert len(provider.requests) == 3 * n + 1
-
-
-@pytest.mark.slow
-def test_nothing_that_was_paid_for_is_lost_by_ctrl_c(run, provider, tmp_path, capfd):
-    run("classes")
-    split = read_split(Path("run"))
-    assert split is not None
-    reached, limit = threading.Event(), len(split.dev) + 10
-
-    def until(body: dict[str, Any]) -> Reply:
-        if len(provider.requests) >= limit:
-            reached.set()
-        return rule(body)
-
-    provider.rule = until
-    with Commands(tmp_path).started(*words(provider), log=tmp_path / "log") as command:
-        command.wait_for(reached)
-        command.send(signal.SIGINT)
-        assert command.ended() == 130
-        assert "received answers are stored; run it again to resume" in command.said()
-    assert not Path("run/alignments.json").exists()
-    assert not Path("conf").exists()
-    call_main(capfd, *words(provider))
-    assert len(provider.requests) == 3 * len(split.dev) + 1
 
 
 @pytest.mark.parametrize(
@@ -279,10 +153,9 @@ def test_nothing_that_was_paid_for_is_lost_by_ctrl_c(run, provider, tmp_path, ca
         ("\x1b[31m{\u202e", "align.model: proposed nothing: "),
     ],
 )
-def test_a_broken_answer_is_one_line(answer, message, run, provider, capfd):
-    run("classes")
-    provider.rule = lambda body: said(answer, usage=(100, 0)) if body["model"] == "writer" else judge(body)
-    done = call_main(capfd, *words(provider), status=1)
+def test_a_broken_answer_is_one_line(answer, message, classes, provider, capfd):
+    provider.rule = lambda body: answered(answer)
+    done = call_main(capfd, *align(provider, "criteria"), status=1)
     [line] = [one for one in done.err.strip().splitlines() if not one.startswith("note")]
     assert message in line
     assert line.isprintable()
@@ -290,28 +163,23 @@ def test_a_broken_answer_is_one_line(answer, message, run, provider, capfd):
     assert not Path("conf").exists()
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_the_model_is_asked_in_the_language_of_the_run(language, run, provider, capfd):
-    run("classes", f"prompt.language={language}")
-    call_main(capfd, *words(provider, "align.proposals=2"))
+def test_the_model_is_asked_in_the_language_of_the_run(run, provider, capfd):
+    run(criteria_rule, criteria_rows(30), *MODES["classes"], "prompt.language=zh")
+    call_main(capfd, *align(provider, "criteria"))
     [written] = [body for body in provider.requests if body["model"] == "writer"]
-    role = {"en": "You improve the criteria of an LLM judge.", "zh": "你负责改进 LLM 评审的评审标准。"}[language]
-    assert role in written["messages"][0]["content"]
+    assert "你负责改进 LLM 评审的评审标准。" in written["messages"][0]["content"]
 
 
-def test_a_plan_says_the_smallest_gain_and_the_most_it_costs(run, provider, capfd):
-    run("classes")
-    split = read_split(Path("run"))
-    assert split is not None
-    n, m = len(split.dev), len(split.test)
-    out = call_main(capfd, "plan", *words(provider, "align.budget_usd=5")).out
+def test_a_plan_says_the_smallest_gain_and_the_most_it_costs(classes, provider, capfd):
+    n, m = sides()["dev"], sides()["test"]
+    out = call_main(capfd, "plan", *align(provider, "criteria", budget=5)).out
     assert "to tune: criteria; writer proposes at most 6 criteria, and " in out
     assert f"the judge is called for at most {11 * n} cases, for at most $5" in out
     assert "smallest gain of one criterion of 6 that dev can show, with a probability of 0.8: 0.1" in out
     assert "smallest gain in agreement/accuracy that these labels can prove" in out
     Path("own.yaml").write_text("good: good\nmore: better\n")
-    out = call_main(capfd, "plan", "align", "run", "tune=criteria", "align.criteria=own.yaml", "align.budget_usd=5").out
-    assert f"the judge is called for at most {n + m} cases, for at most $5" in out
+    out = call_main(capfd, "plan", *FILE).out
+    assert f"the judge is called for at most {n + m} cases, for at most $1" in out
     assert not provider.requests
 
 
@@ -330,49 +198,34 @@ def test_a_plan_says_the_smallest_gain_and_the_most_it_costs(run, provider, capf
         (None, "own.yaml: cannot be read (No such file or directory); set align.criteria to a file of criteria"),
     ],
 )
-def test_a_wrong_file_is_one_line(content, message, run, provider, capfd):
-    run("classes")
+def test_a_wrong_file_is_one_line(content, message, classes, provider, capfd):
     if content is not None:
         Path("own.yaml").write_text(content)
-    file = ("align.criteria=own.yaml", "align.budget_usd=1")
-    for command in (["align"], ["plan", "align"]):
-        assert message in call_main(capfd, *command, "run", "tune=criteria", *file, status=1).line()
+    for command in ((), ("plan",)):
+        assert message in call_main(capfd, *command, *FILE, status=1).line()
     assert not provider.requests
 
 
-def test_a_pipe_is_not_waited_for(run, provider, capfd):
-    run("classes")
+def test_a_pipe_is_not_waited_for(classes, provider, capfd):
     os.mkfifo("own.yaml")
-    file = ("align.criteria=own.yaml", "align.budget_usd=1")
-    assert "own.yaml: is not a file" in call_main(capfd, "align", "run", "tune=criteria", *file, status=1).line()
+    assert "own.yaml: is not a file" in call_main(capfd, *FILE, status=1).line()
     assert not provider.requests
 
 
 def test_a_file_with_what_the_run_has_is_refused(run, provider, capfd):
-    run("checklist")
-    file = ["align", "run", "tune=criteria", "align.criteria=own.yaml", "align.budget_usd=1"]
+    run(criteria_rule, criteria_rows(mode="checklist"), *MODES["checklist"])
     for content, message in (
         ("mode: {checklist: [{id: polite, criterion: 'Polite?'}]}", "own.yaml: has the run's own criteria"),
         ("mode: {checklist: [{id: x, after: [y], criterion: a}]}", "own.yaml: "),
         ("checklist: [a]", "own.yaml: "),
     ):
         Path("own.yaml").write_text(content)
-        assert message in call_main(capfd, *file, status=1).line()
+        assert message in call_main(capfd, *FILE, status=1).line()
     assert not provider.requests
 
 
-def test_runs_without_criteria_are_refused(ties, tmp_path, monkeypatch, capfd):
+def test_a_template_without_criteria_is_refused(ties, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
-    for given, message in (
-        (["tune=criteria", "align.budget_usd=1"], "tune: a model writes the candidates for criteria; set align.model"),
-        (["tune=criteria", "align.model=openai/x"], "tuning criteria makes calls; set align.budget_usd"),
-        (
-            ["tune=criteria", "align.budget_usd=1", "align.model={model: x/y, params: {api_key: sk-abcdefghij}}"],
-            "align.model.params.api_key: contains a secret",
-        ),
-        (["tune=threshold", "align.criteria=x"], "criteria is a file to prove; set tune=criteria"),
-    ):
-        assert message in call_main(capfd, "align", "run", *given, status=1).line()
     ties(dataset={"path": "pairs.jsonl"}, prompt={"template": str(tmp_path / "own.md.j2")})
     (tmp_path / "own.md.j2").write_text(
         "{{ original_prompt }} {{ response_a }} {{ response_b }} {{ output_instruction }}"

@@ -131,8 +131,10 @@ def right_votes(side: Side, how: str) -> float:
     return float(np.mean(right))
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("labeled", [150, 40])
+@pytest.mark.parametrize(
+    ("seed", "labeled"),
+    [(0, 150), (1, 40), *(pytest.param(seed, n, marks=pytest.mark.thorough) for seed in (2, 3) for n in (150, 40))],
+)
 def test_a_vote_by_a_model_is_the_one_of_the_slow_version(seed, labeled):
     side, config = panel_side(seed, 150, (0.95, 0.3, 0.3), labeled=labeled, lost=0.1), config_of(judge=PANEL)
     own, other = candidates(config, PAIRS, side, ("vote",))

@@ -1,0 +1,132 @@
+"""What a search pays for: within its budget, nothing twice, and nothing is lost by Ctrl-C or a server that fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalkit.alignment.alignment import Outcome
+from tests.alignment.conftest import recorded, sides
+from tests.alignment.studies import CLASSES, PRICE, STUDIES, align
+from tests.support.command_line import call_main
+from tests.support.fake_provider import Reply, refused
+
+DONE = {"prompt": "improved", "examples": "improved", "criteria": "proposed"}
+
+
+@pytest.fixture(params=STUDIES)
+def tune(request: pytest.FixtureRequest, run) -> str:
+    """A setting whose study has been run."""
+    study = STUDIES[request.param]
+    run(study.rule, study.rows(), *CLASSES)
+    return str(request.param)
+
+
+def outcome() -> Outcome:
+    found: Outcome = recorded()[-1]["outcome"]
+    return found
+
+
+def test_a_budget_is_never_exceeded_and_nothing_is_paid_twice(tune, provider, capfd):
+    n, m = sides()["dev"], sides()["test"]
+    paid = 0
+    for budget in (0.5, n // 2, n + m // 2):
+        out = call_main(capfd, *align(provider, tune, budget=budget * PRICE), status=2).out
+        assert "The budget did not pay for all answers" in out, "it did not see that no other settings are better"
+        assert len(provider.requests) - paid <= budget
+        paid = len(provider.requests)
+    assert not Path("conf").exists()
+    assert not any(one["opened"] for one in recorded())
+    call_main(capfd, *align(provider, tune))
+    assert outcome() == DONE[tune]
+    asked = [repr(body) for body in provider.requests]
+    assert len(asked) == len(set(asked)) == sum(one["calls"] for one in recorded())
+    assert sum(one["cost_usd"] for one in recorded()) == pytest.approx(len(asked) * PRICE)
+    call_main(capfd, *align(provider, tune, budget=0.01))
+    assert (len(provider.requests), recorded()[-1]["calls"]) == (len(asked), 0)
+
+
+def test_nothing_that_was_paid_for_is_lost_by_ctrl_c(tune, provider, capfd):
+    rule, limit = provider.rule, sides()["dev"] + 5
+
+    def until(body: dict[str, Any]) -> Reply:
+        if len(provider.requests) == limit:
+            os.kill(os.getpid(), signal.SIGINT)
+        return rule(body)
+
+    provider.rule = until
+    done = call_main(capfd, *align(provider, tune), status=130)
+    assert "received answers are stored; run it again to resume" in done.err
+    assert not Path("run/alignments.json").exists()
+    assert not Path("conf").exists()
+    assert '"opened": []' in Path("run/split.json").read_text()
+    assert len(provider.requests) >= limit
+    call_main(capfd, *align(provider, tune))
+    assert outcome() == DONE[tune]
+    asked = [repr(body) for body in provider.requests]
+    assert len(asked) == len(set(asked))
+
+
+def test_failed_calls_are_no_result(tune, provider, capfd):
+    rule, writes = provider.rule, tune != "examples"
+    provider.rule = lambda body: refused(400, "not this") if (body["model"] == "writer") == writes else rule(body)
+    line = call_main(capfd, *align(provider, tune), status=2).err.strip().splitlines()[-1]
+    failed = 1 if writes else sides()["dev"]
+    assert f" of {failed} calls failed, for example: " in line
+    assert "run it again to resume" in line
+    assert not Path("run/alignments.json").exists()
+    provider.rule = rule
+    call_main(capfd, *align(provider, tune))
+    assert outcome() == DONE[tune]
+
+
+@pytest.mark.parametrize("tune", STUDIES)
+def test_shuffled_labels_change_nothing(tune, run, provider, capfd):
+    run(STUDIES[tune].rule, STUDIES[tune].rows(shuffled=True), *CLASSES)
+    out = call_main(capfd, *align(provider, tune)).out
+    assert "o gain that these labels can show" in out
+    assert "The judge is unchanged" in out
+    assert not Path("conf").exists()
+    assert not Path("prompts").exists()
+
+
+def test_an_answer_that_the_budget_does_not_pay_for_keeps_test_closed(run, provider, capfd):
+    run(STUDIES["examples"].rule, STUDIES["examples"].rows(), *CLASSES)
+    n, m = sides()["dev"], sides()["test"]
+    words = ("align.examples=20", "align.sets=1")
+    tries = 0
+    while len(provider.requests) <= n and tries < 9:  # each pays for the next answers
+        out = call_main(capfd, *align(provider, "examples", *words, budget=(n + m // 2) * PRICE), status=2).out
+        assert "The budget did not pay for all answers. The judge is unchanged" in out
+        tries += 1
+    assert n < len(provider.requests) < n + m
+    assert '"opened": []' in Path("run/split.json").read_text()
+    assert not Path("conf").exists()
+    assert "Better on test labels" in call_main(capfd, *align(provider, "examples", *words)).out
+    assert len(provider.requests) == n + m
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tune=examples"], "tuning examples makes calls; set align.budget_usd"),
+        (["tune=[examples,threshold]", "align.budget_usd=1"], "tune examples alone; align again for the other"),
+        (["tune=prompt", "align.model=m"], "tuning prompt makes calls; set align.budget_usd"),
+        (["tune=prompt", "align.budget_usd=1"], "a model writes the candidates for prompt; set align.model"),
+        (["tune=[prompt,examples]", "align.budget_usd=1"], "tune prompt alone; align again for the other settings"),
+        (["tune=criteria", "align.budget_usd=1"], "tune: a model writes the candidates for criteria; set align.model"),
+        (["tune=criteria", "align.model=openai/x"], "tuning criteria makes calls; set align.budget_usd"),
+        (["tune=threshold", "align.criteria=x"], "criteria is a file to prove; set tune=criteria"),
+        (
+            ["tune=criteria", "align.budget_usd=1", "align.model={model: x/y, params: {api_key: sk-abcdefghij}}"],
+            "align.model.params.api_key: contains a secret",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(words, message, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    assert message in call_main(capfd, "align", "run", *words, status=1).line()
