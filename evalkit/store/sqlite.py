@@ -525,7 +525,7 @@ def _refuse_foreign(path: Path) -> None:
     Raises:
         StoreError: If the file has other contents.
     """
-    if not path.is_file():
+    if not (path.is_file() or path.is_dir()):
         return
     with path.open("rb") as file:
         header = file.read(len(_HEADER))

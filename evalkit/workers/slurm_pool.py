@@ -150,6 +150,9 @@ class SlurmPool(Pool):
         try:
             with _deferred_signals():
                 jobs = self._executor.map_array(ShardJob(self._folder), tasks)
+                if self._local:  # else submitit waits 15 s for the file of one that died, as if the disk were slow
+                    for job in jobs:
+                        job._results_timeout_s = 0
                 self.running |= {job: task.shard for task, job in zip(tasks, jobs, strict=True)}
         except FailedJobError as error:
             what = f"Slurm refused the jobs ({' '.join(str(error).split())[:200]})"

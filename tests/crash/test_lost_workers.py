@@ -17,7 +17,7 @@ from evalkit.store import open_url
 from tests.crash.test_crashes import by_key, driver, log, requests, rows, running, sent  # noqa: F401  (fixtures)
 from tests.support.postgres import Postgres
 
-WORKERS, KILLS, CASES = 8, 2, 2000
+WORKERS, KILLS, CASES = 8, 2, 1000
 PATIENCE = 300.0
 
 

@@ -59,22 +59,17 @@ async def test_a_second_run_sends_nothing_and_gives_the_same_judgments():
     assert [replace(j, stored=False) for j in again.judgments] == list(first.judgments)
 
 
-async def test_tokens_and_cost_of_what_was_sent_are_added_up():
-    judged = await run()
+async def test_tokens_and_cost_of_what_was_sent_are_added_up_and_an_unknown_price_is_not_zero():
+    store = Memory()
+    judged = await run(store=store)
     assert judged.tokens == {"prompt": 60, "completion": 12}
     assert judged.cost_usd == pytest.approx(3.0)
-
-
-async def test_an_unknown_price_makes_the_cost_unknown_not_zero():
-    judged = await run(judges=[Scripted(lambda r, n: replace(DONE, cost_usd=None if n == 2 else 0.5))])
-    assert judged.cost_usd is None
-
-
-async def test_keys_and_completion_stand_on_each_judgment():
-    store = Memory()
-    judged = await run(1, store=store)
     assert sorted(j.keys[0] for j in judged.judgments) == sorted(store.kept)
     assert all(j.completion == DONE for j in judged.judgments)
+    judged = await run(judges=[Scripted(lambda r, n: replace(DONE, cost_usd=None if n == 2 else 0.5))])
+    assert judged.cost_usd is None
+    judged = await run(1, judges=[Scripted(lambda r, n: Completion("x", usage=Usage()))])
+    assert (judged.tokens, judged.cost_usd) == ({"prompt": 0, "completion": 0}, None)
 
 
 async def test_no_more_calls_than_allowed_are_in_flight():
@@ -144,11 +139,14 @@ async def test_a_call_that_hangs_is_ended_at_the_timeout():
     assert judged.calls.retried == 1
 
 
-async def test_equal_requests_share_one_call_and_its_failure():
-    class Same(Both):
-        def plan(self, case):
-            return [replace(r, messages=({"role": "user", "content": "same"},)) for r in super().plan(case)]
+class Same(Both):
+    """Asks the same of every case."""
 
+    def plan(self, case):
+        return [replace(r, messages=({"role": "user", "content": "same"},)) for r in super().plan(case)]
+
+
+async def test_equal_requests_share_one_call_and_its_failure():
     asked, failing = Scripted(), Scripted(lambda r, n: BUSY)
     judged = await run(5, Same(), [asked])
     assert len(asked.asked) == 1
@@ -204,18 +202,13 @@ async def test_read_only_sends_nothing_and_says_which_answers_are_missing():
     assert judged.calls == Calls(planned=4, stored=2, failed=2)
 
 
-async def test_refresh_asks_anew_and_keeps_the_new_answers():
+@pytest.mark.parametrize(("mode", "kept"), [("refresh", "new"), ("off", "yes")])
+async def test_refresh_asks_anew_and_keeps_the_new_answers_and_off_neither_reads_nor_writes(mode, kept):
     store = Memory()
     await run(1, store=store)
-    judged = await run(1, judges=[Scripted(lambda r, n: replace(DONE, text="new"))], store=store, store_mode="refresh")
+    judged = await run(1, judges=[Scripted(lambda r, n: replace(DONE, text="new"))], store=store, store_mode=mode)
     assert judged.calls.sent == 2
-    assert {c.text for c in store.kept.values()} == {"new"}
-
-
-async def test_off_neither_reads_nor_writes():
-    store = Memory()
-    assert (await run(1, store=store, store_mode="off")).calls.sent == 2
-    assert not store.kept
+    assert {c.text for c in store.kept.values()} == {kept}
 
 
 async def test_a_judge_that_cannot_be_called_stops_the_run_and_what_was_paid_is_stored():
@@ -380,12 +373,6 @@ async def test_more_asks_than_one_batch_are_all_answered():
     assert [j.case_id for j in judged.judgments] == [f"c{i}" for i in range(700) for _ in range(2)]
 
 
-async def test_usage_that_was_not_told_is_not_counted():
-    judged = await run(1, judges=[Scripted(lambda r, n: Completion("x", usage=Usage()))])
-    assert judged.tokens == {"prompt": 0, "completion": 0}
-    assert judged.cost_usd is None
-
-
 async def test_no_cases_are_no_judgments():
     assert await run(0) == JudgingResult(())
 
@@ -402,27 +389,19 @@ async def test_a_judgment_is_stored_only_if_every_answer_behind_it_was():
 
 
 async def test_an_equal_request_later_takes_a_failure_over_also_where_answers_are_claimed():
-    class Same(Both):
-        def plan(self, case):
-            return [replace(r, messages=({"role": "user", "content": "same"},)) for r in super().plan(case)]
-
-    class Claimed(Memory):
-        def claim(self, key):
-            return True
-
-        def release(self, key):
-            pass
-
     failing = Scripted(lambda r, n: BUSY)
-    judged = await run(3, Same(), [failing], Claimed(), runner=RunnerConfig(concurrency=1, retries=0))
+    judged = await run(3, Same(), [failing], Memory(), runner=RunnerConfig(concurrency=1, retries=0))
     assert {j.status for j in judged.judgments} == {"failed"}
     assert len(failing.asked) == 1
 
 
-@pytest.mark.parametrize(("failing", "goes_on"), [(20, True), (21, False)])
-async def test_a_run_with_as_many_failures_as_are_allowed_goes_on(failing, goes_on):
-    """0.05 of 400 requests are 20."""
+@pytest.mark.parametrize(
+    ("planned", "failing", "ends_early"), [(400, 20, False), (400, 21, True), (300, 19, False), (300, 20, True)]
+)
+async def test_a_run_ends_early_once_its_failures_are_too_many_whatever_else_is_answered(planned, failing, ends_early):
+    """0.05 of 400 requests are 20; fewer than 20 failures never end a run."""
     judge_ = Scripted(lambda r, n: BUSY if n <= failing else DONE)
     runner = RunnerConfig(concurrency=1, retries=0, max_failure_rate=0.05)
-    judged = await run(200, Both(), [judge_], runner=runner)
-    assert (judged.stopped is None) == goes_on
+    judged = await run(planned, Both(orders=1), [judge_], runner=runner)
+    assert len(judged.judgments) == planned
+    assert (bool(judged.stopped), len(judge_.asked)) == (ends_early, failing if ends_early else planned)

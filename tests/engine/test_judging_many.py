@@ -39,7 +39,6 @@ def written(monkeypatch):
 async def test_four_times_the_cases_take_hardly_more_memory(written, evaluator):
     peaks = []
     for count in (200, 800):
-        gc.collect()
         with most_texts() as held:
             found = await judged(count, evaluator)
         assert len(found.judgments) >= 2 * count

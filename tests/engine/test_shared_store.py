@@ -9,7 +9,7 @@ from evalkit.engine import judge
 from evalkit.errors import CallError
 from evalkit.store.sqlite import SqliteStore
 from evalkit.types import Completion
-from tests.support.engine_fakes import DONE, Both, Memory, Scripted, Time, cases
+from tests.support.engine_fakes import DONE, Both, Memory, Scripted, cases
 
 
 @pytest.mark.parametrize("failing", [False, True])
@@ -58,17 +58,6 @@ async def test_an_answer_is_kept_although_the_run_is_cancelled_while_it_is_writt
     with pytest.raises(asyncio.CancelledError):
         await task
     assert len(store.kept) == 1
-
-
-@pytest.mark.parametrize(("failures", "ends_early"), [(19, False), (20, True), (21, True)])
-async def test_a_run_ends_early_once_its_failures_are_too_many_whatever_else_is_answered(failures, ends_early):
-    broken = CallError("bad_request", "no", retryable=False)
-    judge_ = Scripted(lambda r, n: broken if n <= failures else DONE)
-    runner = RunnerConfig(concurrency=1, max_failure_rate=0.05)
-    judged = await judge(cases(300), Both(orders=1), [judge_], None, runner, clock=Time().clock)
-    assert len(judged.judgments) == 300
-    assert bool(judged.stopped) == ends_early
-    assert len(judge_.asked) == (20 if ends_early else 300)
 
 
 async def test_texts_that_no_file_takes_are_mended_before_they_count():

@@ -25,7 +25,7 @@ from tests.support.fault_server import FAULTS
 
 FASTER = 20  # how much faster waits between attempts pass than on a clock
 # Through LiteLLM a call costs milliseconds of the machine: fewer of them, and more time before one counts as hanging.
-REQUESTS = {"direct": (600, 1.0), "litellm": (200, 4.0)}
+REQUESTS = {"direct": (300, 1.0), "litellm": (150, 4.0)}
 # What each fault comes to where it is the last that a request meets.
 KINDS = {
     **dict.fromkeys(("429_seconds", "429_date"), "rate_limit"),

@@ -42,7 +42,7 @@ def test_a_good_judge_has_no_bias_and_is_right() -> None:
     assert metrics["agreement/accuracy_per_order"].value == pytest.approx(0.9, abs=0.05)
 
 
-@pytest.mark.parametrize("strength", [0.6, 0.8])
+@pytest.mark.parametrize("strength", [0.6, pytest.param(0.8, marks=pytest.mark.thorough)])
 def test_a_position_bias_is_found_and_no_other(strength: float) -> None:
     _, metrics = judged("judge=simulated/position_biased", f"judge.params.strength={strength}", "judge.seed=15")
     found = sides(metrics)
@@ -51,7 +51,8 @@ def test_a_position_bias_is_found_and_no_other(strength: float) -> None:
     assert metrics["position/first_rate"].value == pytest.approx(strength + (1 - strength) / 2, abs=0.1)
 
 
-@pytest.mark.parametrize("strength", [0.6, 0.7])  # far above, no regression on 24 pairs is identifiable
+# With a strength far above, no regression on 24 pairs is identifiable.
+@pytest.mark.parametrize("strength", [0.6, pytest.param(0.7, marks=pytest.mark.thorough)])
 def test_a_length_bias_is_found_and_no_other(strength: float) -> None:
     _, metrics = judged("judge=simulated/length_biased", f"judge.params.strength={strength}", "judge.seed=15")
     found = sides(metrics)
@@ -68,7 +69,7 @@ def test_without_strength_a_biased_judge_is_the_good_one() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", [(), ("prompt=zh",)], ids=["en", "zh"])
+@pytest.mark.parametrize("language", [(), pytest.param(("prompt=zh",), marks=pytest.mark.thorough)], ids=["en", "zh"])
 @pytest.mark.parametrize(
     "way",
     [

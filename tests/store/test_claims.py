@@ -31,21 +31,6 @@ def holder(path: Path, *keys: str) -> subprocess.Popen[str]:
     return subprocess.Popen(words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-def test_a_key_is_claimed_once_until_it_is_given_back(path):
-    one, two = SqliteStore(path), SqliteStore(path)
-    assert one.claim("a")
-    assert not two.claim("a")
-    assert not one.claim("a")
-    assert two.claim("b")
-    two.release("a")  # not its own
-    assert not two.claim("a")
-    one.release("a")
-    assert two.claim("a")
-    one.close()
-    assert two.claim("c")
-    two.close()
-
-
 def test_closing_one_store_keeps_the_claims_of_another_in_the_same_process(path):
     with holder(path, "theirs") as other:
         assert other.stdout.readline() == "[True]\n"
@@ -81,12 +66,3 @@ def test_claims_cost_no_write_and_are_the_owners_own(path):
     file = Path(f"{path}-claims")
     assert (file.stat().st_size, stat.S_IMODE(file.stat().st_mode)) == (0, 0o600)
     store.close()
-
-
-def test_who_does_not_write_waits_for_nobody(path):
-    writing = SqliteStore(path)
-    assert writing.claim("a")
-    other = SqliteStore(path, read_only=True)
-    assert other.claim("a")
-    other.release("a")
-    assert not SqliteStore(path).claim("a")

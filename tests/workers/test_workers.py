@@ -336,9 +336,14 @@ def test_a_signal_while_jobs_are_submitted_is_handled_once_they_are(folder, monk
     pytest.importorskip("submitit")
     from evalkit.workers.slurm_pool import SlurmPool
 
+    class Job:
+        pass
+
+    job = Job()
+
     def submit(*_):
         signal.raise_signal(number)
-        return ["job"]
+        return [job]
 
     before = signal.signal(number, signal.default_int_handler)
     pool, shard = SlurmPool(1, {"cluster": "local"}, folder, lambda: None), Shard(1, 1)
@@ -349,7 +354,7 @@ def test_a_signal_while_jobs_are_submitted_is_handled_once_they_are(folder, monk
             list(pool.poll(0.0))
     finally:
         signal.signal(number, before)
-    assert pool.running == {"job": shard}
+    assert pool.running == {job: shard}
 
 
 @pytest.mark.slow
