@@ -109,7 +109,7 @@ def _statistics(
     config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters
 ) -> list[Statistic]:
     """Return the metrics of these cases that can stop a run."""
-    found = score_without_intervals(config, cases, judgments, clusters).found
+    found = score_without_intervals(config, cases, judgments, clusters, extras=False).found
     return [one for one in found if isinstance(one, Statistic) and can_stop(one)]
 
 

@@ -135,7 +135,12 @@ class ScoredRun:
 
 
 def score_without_intervals(
-    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters | None = None
+    config: RunConfig,
+    cases: Sequence[Case],
+    judgments: Sequence[Judgment],
+    clusters: Clusters | None = None,
+    *,
+    extras: bool = True,
 ) -> ScoredRun:
     """Return the results of `score_run` with statistics instead of measured metrics.
 
@@ -144,6 +149,7 @@ def score_without_intervals(
         cases: the cases.
         judgments: their judgments.
         clusters: the clusters of the cases; by default those of the config.
+        extras: whether to return more than rates and means of verdicts: corrections, models, rankings and tables.
 
     Raises:
         ConfigError: as `score_run`.
@@ -152,12 +158,12 @@ def score_without_intervals(
     cascade = cascade_of(config, cases, judgments, clusters) if config.judge.cascades else None
     cases = cases if cascade is None else cascade.blind(cases)
     if config.mode.name == CHECKLIST:
-        scored = _score_checklists(config, cases, judgments, clusters)
+        scored = _score_checklists(config, cases, judgments, clusters, extras=extras)
     elif (classes := config.rubric.named_classes) is not None:
         columns = read_judgments(cases, judgments, [*config.weights()], classes)
-        scored = _score_classes(config, cases, columns, clusters, cascade)
+        scored = _score_classes(config, cases, columns, clusters, cascade, extras=extras)
     else:
-        scored = _score_units(config, cases, judgments, clusters, cascade=cascade)
+        scored = _score_units(config, cases, judgments, clusters, cascade=cascade, extras=extras)
     chosen = label_weights(cases)
     return scored if chosen is None else replace(scored, found=[*weigh_labels(scored.found, chosen)])
 
@@ -203,11 +209,12 @@ def _without_samples(config: RunConfig) -> RunConfig:
 
 
 def _score_checklists(
-    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters, *, extras: bool
 ) -> ScoredRun:
     """Score responses by their checklists, then as if the judge had given these scores."""
     items, each = read_items(cases, judgments, config.scoring.checklist)
-    scored = _score_units(_without_samples(config), cases, scored_judgments(cases, each), clusters, items.verdicts)
+    given = scored_judgments(cases, each)
+    scored = _score_units(_without_samples(config), cases, given, clusters, items.verdicts, extras=extras)
     asked = read_judgments(cases, judgments, ())
     own = [*_of_checklists(config, cases, items, asked), *cost_statistics(asked)]
     if config.dataset.benchmark is not None:
@@ -288,12 +295,14 @@ def _score_units(
     clusters: Clusters,
     items: Sequence[tuple[ItemVerdict, ...]] = (),
     cascade: Cascade | None = None,
+    *,
+    extras: bool,
 ) -> ScoredRun:
     """Score pairs, responses or lists: each judge, and the panel by their votes if there are several."""
     resolved = _resolve_units(config, cases, read_judgments(cases, given, [*config.weights()]), items, cascade)
     config, judgments, verdicts = resolved.config, resolved.judgments, resolved.verdicts
     judges, weights = list(resolved.each.values()), given_weights(cases) if resolved.each else None
-    more, tables = extra_results(config, cases, verdicts, judgments, clusters)
+    more, tables = extra_results(config, cases, verdicts, judgments, clusters) if extras else ((), {})
     details = dict(tables)
     found = [
         *statistics(config, cases, verdicts, judgments),
@@ -306,12 +315,12 @@ def _score_units(
         found += cascade_statistics(config, cascade, verdicts.tally, verdicts.labeled, right, judgments)
         details = {**details, "cascade": cascade.table(config.judge)}
     for name, one in _asked_all(resolved.each, cascade):
-        fixed = mean_corrections(config, one, clusters, weights)[0]
+        fixed = mean_corrections(config, one, clusters, weights)[0] if extras else ()
         found += prefix_judge(name, [*statistics(config, cases, one, resolved.by_judge[name]), *_if_unlabeled(fixed)])
     panel, fitted, subsets = resolved.panel, None, list[Statistic]()
-    if panel is not None and panel.vote == DAWID_SKENE and config.tie.allow and cascade is None:
+    if panel is not None and panel.vote == DAWID_SKENE and config.tie.allow and cascade is None and extras:
         fitted = fitted_pairs(panel, verdicts, judges)
-    if panel is not None and cascade is None:
+    if panel is not None and cascade is None and extras:
 
         def is_right(some: Panel, chosen: Sequence[int]) -> Bools:
             voted = vote(some, config, cases, judgments, [judges[judge] for judge in chosen])
@@ -320,7 +329,8 @@ def _score_units(
         used = np.all([one.present for one in judges], axis=0) & verdicts.labeled
         best, subsets = _subsets(config, cases, clusters, panel, judgments, is_right, used, verdicts.tally, details)
         found += best
-    return ScoredRun(resolved.objects, found, _frontier(resolved), details, clusters, resolved.notes, fitted, subsets)
+    points = _frontier(resolved) if extras else ()
+    return ScoredRun(resolved.objects, found, points, details, clusters, resolved.notes, fitted, subsets)
 
 
 def frontier_of(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]) -> tuple[FrontierPoint, ...]:
@@ -368,13 +378,15 @@ def _score_classes(
     judgments: JudgmentColumns,
     clusters: Clusters,
     cascade: Cascade | None,
+    *,
+    extras: bool,
 ) -> ScoredRun:
     """Score a run whose judges choose classes: each judge, and the panel if there are several."""
     judgments = use_expectations(config, judgments if cascade is None else judgments.where(cascade.used))
     panel = _panel(config, judgments)
     verdicts, each = class_verdicts(config, cases, judgments, panel, cascade)
     weights = given_weights(cases)
-    more, tables = class_extras(config, verdicts, clusters, weights)
+    more, tables = class_extras(config, verdicts, clusters, weights) if extras else ((), {})
     details = dict(tables)
     votes = class_panel_statistics(verdicts, list(each.values())) if each and cascade is None else []
     repeated = config.mode.samples > 1
@@ -403,10 +415,11 @@ def _score_classes(
         own += turn_statistics(cases, scale, one)
         if repeated:
             own += [*class_sample_statistics(one, asked), split_class_rate(one)]
-        own += _if_unlabeled(class_corrections(one, config.scoring.confidence, clusters, weights)[0])
+        fixed = class_corrections(one, config.scoring.confidence, clusters, weights)[0] if extras else ()
+        own += _if_unlabeled(fixed)
         found += prefix_judge(name, own)
     fitted, subsets, notes = None, list[Statistic](), tuple[str, ...]()
-    if panel is not None and cascade is None:
+    if panel is not None and cascade is None and extras:
         judges, notes = list(each.values()), unasked_notes(panel.names, judgments)
         fitted = fitted_classes(panel, verdicts) if panel.vote == DAWID_SKENE else None
 

@@ -69,12 +69,14 @@ def test_the_values_of_a_cluster_depend_on_no_other_cluster(mode: str, seed: int
         some = [case for k, case in enumerate(cases) if k // 2 == place]
         ids = {case.id for case in some}
         alone = Clusters(2, 1, np.zeros(2, dtype=np.int64))
-        part = score_without_intervals(made, some, [one for one in judgments if one.case_id in ids], alone)
-        for one in part.found:
-            if one.name in sums and isinstance(one, Statistic):
-                own = ClusterSums.of(one, alone)
-                for name in ("least", "most", "counts"):
-                    assert getattr(own, name)[0] == pytest.approx(getattr(sums[one.name], name)[place]), one.name
+        its = [one for one in judgments if one.case_id in ids]
+        part = {one.name: one for one in score_without_intervals(made, some, its, alone, extras=False).found}
+        for metric, whole_sums in sums.items():
+            statistic = part[metric]
+            assert isinstance(statistic, Statistic)
+            own = ClusterSums.of(statistic, alone)
+            for name in ("least", "most", "counts"):
+                assert getattr(own, name)[0] == pytest.approx(getattr(whole_sums, name)[place]), metric
 
 
 def test_a_run_that_stops_has_sequences_for_what_can_stop_it() -> None:
