@@ -52,6 +52,16 @@ def call_main(capfd: pytest.CaptureFixture[str], *words: str, status: int = 0) -
     return Done(words, ended, out, err)
 
 
+def run_once(folder: Path, *words: str) -> None:
+    """Run a command in a folder, with a store there, for all tests of a module; they read it, or change a copy."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("EVALKIT_STORE", str(folder / "store.sqlite"))
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        patch.setenv("OPENAI_API_KEY", "any")
+        assert main(words) == 0
+
+
 @dataclass(frozen=True)
 class Started:
     """A command that runs, its output, and the pipe on which it notes that it has handled a signal."""
