@@ -35,6 +35,7 @@ __all__ = [
     "pasted",
 ]
 
+_LISTED = 40
 _BARE = re.compile(r"[\w./:+-]+")
 
 
@@ -138,9 +139,10 @@ def pasted(key: str, value: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a remedy that names the closest of the `known` words, or all of them if none is close."""
+    """Return a remedy that names the closest of the `known` words, or if none is close, all of them or the first 40."""
     options = sorted(set(known))
     close = get_close_matches(word, options, n=1, cutoff=0.6)
     if close:
         return f"did you mean '{close[0]}'?"
-    return "choose from " + ", ".join(options) if options else ""
+    more = f", … ({len(options)} in all)" if len(options) > _LISTED else ""
+    return f"choose from {', '.join(options[:_LISTED])}{more}" if options else ""

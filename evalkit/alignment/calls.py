@@ -17,7 +17,7 @@ from evalkit.core.splits import without_labels
 from evalkit.engine import JudgingResult
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.judging import NEVER_SENT
-from evalkit.errors import EvalkitError, ExitStatus, Signaled
+from evalkit.errors import EvalkitError, ExitStatus, JudgeSetupError, Signaled
 from evalkit.evaluators.base import Reading, conclude, is_cut_off
 from evalkit.parsing import UnreadableError, drop_thinking
 from evalkit.plugins import PROMPTS, folders
@@ -116,7 +116,11 @@ class Asking:
         assert self.writer is not None, "the settings were checked"
         config = self.result.config.with_({"judge": self.writer, "swap": SwapConfig(policy="none")})
         by_id = {f"{place} {digest(prompt)}": prompt for place, prompt in enumerate(prompts)}
-        judged = self._ask(config, [Case(one, "", ()) for one in by_id], _Writing(by_id, read))
+        try:
+            judged = self._ask(config, [Case(one, "", ()) for one in by_id], _Writing(by_id, read))
+        except JudgeSetupError as error:
+            where = error.where.replace("judge.", "align.model.", 1).replace("align.model.model", "align.model")
+            raise JudgeSetupError(error.what, where=where, remedy=error.remedy) from None
         return None if judged.stopped is not None else list(judged.judgments)
 
     def prompt(self, template: str, **variables: Any) -> tuple[Message, ...]:

@@ -182,7 +182,8 @@ def _plan_of_proposals(labels: Labels, proposals: int) -> Iterator[str]:
 
 
 def _print(found: Alignment, folder: Path) -> None:
-    console, what = plain_console(), "criteria" if found.proposals else "combinations of settings"
+    console, many = plain_console(), "s" * (found.tried != 1)
+    what = ("criteria" if many else "criterion") if found.proposals else f"combination{many} of settings"
     console.print(print_heading("align", f" ({folder}, {found.tried} {what})"))
     if not found.split.held_out:
         log("note", "reports of this run have shown you all labels; dataset.holdout=0.3 keeps those of test out")

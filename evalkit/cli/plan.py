@@ -373,8 +373,8 @@ def main(arguments: Namespace) -> int:
         planned.append(JobPlan(job.name, job.config, parts, fresh))
     print_plans(planned)
     first: list[Part] = []
-    for whole in jobs:
-        first += print_stop(whole, first, noted)
+    for name, whole in zip(_differing([job.name for job in jobs]), jobs, strict=True):
+        first += print_stop(whole, f"{name}: " if name else "", first, noted)
     if pilots:
         print(describe_pilot(pilots))
     hopeless = any(one.sampled and one.judged.calls.failed == one.judged.calls.planned for one in pilots)
@@ -440,12 +440,10 @@ def print_plans(jobs: Sequence[JobPlan]) -> None:
     counts = ("requests", "stored", "to send", *(("shared",) if len(jobs) > 1 else ()))
     abouts = ("prompt tokens", "answer tokens", *(("minutes",) if timed else ()), "cost")
     table = text_table(("job",), (*counts, *(f"{name}, about" for name in abouts)))
-    same = set.intersection(*(set(job.name) for job in jobs)) if len(jobs) > 1 else set()
-    for job in jobs:
-        name = escape(" ".join(word for word in job.name if word not in same))
+    for name, job in zip(_differing([job.name for job in jobs]), jobs, strict=True):
         shared = [_unique(job.parts) - _unique(job.fresh)] if len(jobs) > 1 else []
         takes = [minutes(job.parts, job.config.runner)] if timed else []
-        table.add_row(name or "the run", *_cells(job.parts, job.parts, shared, takes))
+        table.add_row(escape(name) or "the run", *_cells(job.parts, job.parts, shared, takes))
     parts, fresh = [part for job in jobs for part in job.parts], [part for job in jobs for part in job.fresh]
     if len(jobs) > 1:
         known = None if None in times else sum(time for time in times if time is not None)
@@ -460,11 +458,18 @@ def print_plans(jobs: Sequence[JobPlan]) -> None:
         console.print(line)
 
 
-def print_stop(job: PlannedJob, before: Sequence[Part], noted: set[str]) -> Sequence[Part]:
+def _differing(names: Sequence[Sequence[str]]) -> list[str]:
+    """Return the names of jobs without the overrides that all of them have."""
+    same = set.intersection(*map(set, names)) if len(names) > 1 else set()
+    return [" ".join(word for word in name if word not in same) for name in names]
+
+
+def print_stop(job: PlannedJob, name: str, before: Sequence[Part], noted: set[str]) -> Sequence[Part]:
     """Print how many clusters a job that stops takes, what they cost, and whether the data have so many.
 
     Args:
         job: the job.
+        name: the beginning of the line, if there are several jobs.
         before: the requests of earlier jobs that stop.
         noted: the notes that were logged.
 
@@ -476,7 +481,7 @@ def print_stop(job: PlannedJob, before: Sequence[Part], noted: set[str]) -> Sequ
     cases, confidence = [*job], job.config.scoring.confidence
     clusters, span = Clusters.of(job.config, cases).count, span_of_stop(job.config, cases)
     needed = clusters_needed(stop.width / span, confidence)
-    what = f"runner.stop: {stop.metric} to a width of {stop.width:g}"
+    what = f"{name}runner.stop: {stop.metric} to a width of {stop.width:g}"
     few = clusters_needed(stop.width / span, confidence, 0.0)
     what += f" takes about {needed:,} clusters if it is near the middle of its range, and {few:,} or more at an end"
     if needed < clusters:

@@ -40,11 +40,11 @@ class AlignConfig(Section):
     """The most that calls may cost, in US dollars; required if calls are made."""
     model: Annotated[JudgeConfig | None, BeforeValidator(_named)] = None
     """The model that writes texts: a LiteLLM name, or the keys of `judge`, such as `align.model.api_base`."""
-    sets: Annotated[int, Field(gt=0)] = 6
+    sets: Annotated[int, Field(gt=0, le=100)] = 6
     """Number of sets of examples to try."""
     examples: Annotated[int, Field(gt=0)] = 4
     """Number of examples in a set."""
-    prompts: Annotated[int, Field(gt=0)] = 8
+    prompts: Annotated[int, Field(gt=0, le=100)] = 8
     """Most prompts that `model` writes."""
     cases: Annotated[int, Field(gt=0)] = 8
     """Number of train cases that a prompt or criteria are written from."""

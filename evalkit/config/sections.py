@@ -191,7 +191,7 @@ class JudgeConfig(Section):
         if self.cascades and any(one.judges is not None for one in self.judges or ()):
             raise ValueError("judges of a cascade include a panel: list single judges")
         if self.cascades and len(names) < 2:
-            raise ValueError(f"a cascade needs two judges, but there are {len(names)}: add judges, cheapest first")
+            raise ValueError("a cascade needs two judges, but there is only one: add judges, cheapest first")
         if self.cascades and self.thresholds is not None and len(self.thresholds) != len(names):
             raise ValueError(
                 f"thresholds has {len(self.thresholds)} values, and there are {len(names)} judges: give one for each"
@@ -230,7 +230,7 @@ class JudgeConfig(Section):
         """The judge's name in file names, runs and tables."""
         if self.simulated and not self.name:
             return (self.model or "").replace("/", "_")
-        return self.name or (self.model or "panel").rsplit("/", 1)[-1]
+        return self.name or ("panel" if self.judges is not None else self.model or "panel").rsplit("/", 1)[-1]
 
     @property
     def simulated(self) -> bool:

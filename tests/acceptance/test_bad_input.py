@@ -209,8 +209,8 @@ MISTAKES = {
 }
 
 
-# Before and after composition as a process of its own; all of them by the function that the process calls.
-AS_PROCESS = ("row that is not JSON", "unknown flag")
+# One of each kind as a process of its own; all of them by the function that the process calls.
+AS_PROCESS = ("misspelt key in a study", "row that is not JSON", "unknown flag")
 
 
 def check(mistake: str, commands: Commands, run: Callable[..., Done]) -> None:

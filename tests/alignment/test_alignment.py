@@ -134,7 +134,7 @@ def test_test_labels_stay_closed_if_nothing_is_better_on_dev(capfd):
     assert json.loads(Path("run/split.json").read_text())["opened"] == []
     out = call_main(capfd, "align", "run", "tune=[threshold]", "align.goal=rates_corrected").out
     assert "The run's own settings reach the goal on dev." in out
-    assert "(run, 1 combinations of settings)" in out
+    assert "(run, 1 combination of settings)" in out
 
 
 def test_a_goal_ends_the_search(ties, capfd):

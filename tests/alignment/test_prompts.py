@@ -174,3 +174,9 @@ def test_the_prompt_for_scores_is_tuned(run, provider, capfd):
     done = call_main(capfd, *align(provider, "prompt"))
     assert "Better on test labels" in done.out
     assert "+- Count the stars." in done.out
+
+
+def test_a_model_that_cannot_be_called_is_named_by_its_key(run, provider, capfd):
+    run(prompt_rule, prompt_rows(), *CLASSES)
+    done = call_main(capfd, *align(provider, "prompt", "align.model.api_base=nowhere"), status=1)
+    assert done.err.splitlines()[-1].startswith("evalkit: align.model.api_base: 'nowhere' is not a URL; write a URL")

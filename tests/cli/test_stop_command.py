@@ -167,6 +167,7 @@ def test_a_plan_of_a_run_that_goes_on_counts_what_is_left(call: Call, provider: 
     swept = call("plan", *words(provider, "-m", "tie.threshold=0,0.5", width=0.3)).out
     found = re.findall(r"about (\d+) requests to send", swept)
     assert [int(count) for count in found] == [2 * 113 - stored, 0]  # both ask the same
+    assert re.findall(r"^(.*): runner.stop: ", swept, re.MULTILINE) == ["tie.threshold=0", "tie.threshold=0.5"]
 
 
 def test_a_plan_of_scores_measures_the_width_by_their_range(call: Call, provider: Provider) -> None:

@@ -325,6 +325,14 @@ def test_a_key_inside_a_list_is_told_to_set_the_list() -> None:
     assert [judge.model for judge in config.judge.members] == ["x"]
 
 
+@pytest.mark.parametrize(
+    ("words", "name"), [([], "panel"), (["judge.name=three"], "three"), (["judge=panel"], "panel")]
+)
+def test_a_panel_does_not_have_the_name_of_the_judge_that_it_replaces(words: list[str], name: str) -> None:
+    for judges in ("[{model: x}, {model: y}]", "[simulated/good,simulated/noisy]"):
+        assert load_config(overrides=[*words, f"judge.judges={judges}"]).judge.label == name
+
+
 @pytest.mark.parametrize("method", ["mode=pointwise", "method=direct5", "method=direct10", "method=percent"])
 def test_level_texts_are_in_the_language_of_the_prompt_unless_a_rubric_is_chosen(method: str) -> None:
     english = load_config(overrides=[method]).rubric
