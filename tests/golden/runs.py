@@ -189,7 +189,7 @@ def _benchmark(path: str, mode: str) -> Golden:
 
 _IMPORTS = ("alpaca_eval", "arena_hard", "deepeval", "devai", "halluqa", "inspect", "judgebench", "llm_rubric")
 _IMPORTS += ("llmbar", "mt_bench", "openai_batch", "paperbench", "prometheus", "promptfoo", "qlora", "reward_bench")
-_IMPORTS += ("unieval", "wildbench")
+_IMPORTS += ("unieval", "wildbench", "icescore", "mlflow_traces", "pydantic_evals")
 _AGAIN = {
     "alpaca_eval": _export("alpaca_eval"),
     "arena_hard": _export("mt_bench"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,27 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         return Ran(tmp_path / "run", ended, out, err)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, Path]:
+    """The runs that a module's tests share, by name."""
+    return {}
+
+
+@pytest.fixture
+def once(
+    runs: dict[str, Path], bring: Callable[..., Ran], write: Callable[..., Path], tmp_path_factory: Any, tmp_path: Path
+) -> Callable[..., Ran]:
+    """Imports rows once for a module; each test has a copy of the run."""
+
+    def copied(name: str, rows: Any) -> Ran:
+        if name not in runs:
+            ran = bring("generic", str(write(f"{name}.jsonl", rows)))
+            runs[name] = Path(shutil.move(ran.folder, tmp_path_factory.mktemp(name)))
+        return Ran(Path(shutil.copytree(runs[name], tmp_path / "run")), 0, "", "")
+
+    return copied
 
 
 @pytest.fixture

@@ -35,13 +35,13 @@ SCORES = [
 
 
 @pytest.fixture
-def pairs(bring, write):
-    return bring("generic", str(write("pairs.jsonl", PAIRS)))
+def pairs(once):
+    return once("pairs", PAIRS)
 
 
 @pytest.fixture
-def scores(bring, write):
-    return bring("generic", str(write("scores.jsonl", SCORES)))
+def scores(once):
+    return once("scores", SCORES)
 
 
 def export(ran, name: str, *words: str) -> bytes:

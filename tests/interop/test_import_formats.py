@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
-from zipfile import ZipFile
 
 import pytest
 
-from evalkit.cli import main
 from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.interop import Options, describe_file, formats, importers, recognize_format
 from evalkit.interop import import_judgments as brought
 from evalkit.plugins import iter_benchmarks
+from tests.golden.runs import GOLDEN
 from tests.support.import_layouts import (
     BATCH,
     CASES,
-    INSPECT,
     JUDGEBENCH,
     MT_PAIR,
     PROMETHEUS,
@@ -29,71 +26,6 @@ from tests.support.import_layouts import (
     WORDS,
 )
 
-SCORED = {
-    "alpaca_eval": [
-        ("1", [0, 1], 1.0),
-        ("2", [0, 1], -0.8),
-        ("3", [0, 1], 0.0),
-        ("4", [0, 1], "unparseable"),
-        ("5", [0, 1], 0.0),
-    ],
-    "mt_bench": [
-        ("81", [0], {"quality": 7.0}),
-        ("81", [1], {"quality": 3.0}),
-        ("81 turn 2", [0], {"quality": 5.0}),
-        ("81 turn 2", [1], "unparseable"),
-    ],
-    "arena_hard": [("u1", [0, 1], 1.0), ("u1", [1, 0], 0.0), ("u2", [0, 1], "unparseable"), ("u2", [1, 0], -1 / 3)],
-    "judgebench": [("p1", [0, 1], 1.0), ("p1", [1, 0], -1.0), ("p2", [0, 1], -1.0), ("p2", [1, 0], "failed")],
-    "llmbar": [("0", [0, 1], 1.0), ("0", [1, 0], 1.0), ("1", [0, 1], -1.0), ("1", [1, 0], "unparseable")],
-    "qlora": [("1", [0, 1], 1.0), ("1", [1, 0], "unparseable")],
-    "unieval": [
-        (case, [k], {"overall": score, "coherence": 0.4})
-        for case, k, score in [("1", 0, 0.9), ("1", 1, 0.3), ("2", 0, 0.1)]
-    ],
-    "prometheus": [
-        ("1", [k], {"quality": float(s)}) for k, scores in enumerate([[5, 5, 5], [2, 3, 2]]) for s in scores
-    ],
-    "llm_rubric": [("a", [0], {"Q0": 4.0}), ("b", [0], {"Q0": 1.0}), ("c", [0], "unparseable")],
-    "halluqa": [
-        ("0", [0], {"not_hallucinated": 0.0}),
-        ("1", [0], {"not_hallucinated": 1.0}),
-        ("2", [0], "unparseable"),
-    ],
-    "reward_bench": [("hep-cpp/30", [0, 1], 1.0), ("hep-cpp/31", [0, 1], -1.0), ("donotanswer/32", [0, 1], 0.0)],
-    "devai": [("01_Task", [0], {"0": "met", "1": "not_met", "2": None})],
-    "paperbench": [("paper", [0], {"a": "met", "b": "not_met"})],
-    "icescore": [
-        ("0", [0], {"quality": 4.0}),
-        ("0", [1], {"quality": 1.0}),
-        ("1", [0], "unparseable"),
-        ("1", [1], "unparseable"),
-    ],
-    "wildbench": [("w1", [0], {"quality": 7.0}), ("w2", [0], "unparseable")],
-    "inspect": [("1", [0], {"model_graded_qa": 1.0}), ("1", [0], {"model_graded_qa": 0.0}), ("1", [0], "unparseable")],
-    "promptfoo": [("0", [0], {"llm-rubric": 0.8}), ("1", [0], "failed")],
-    "deepeval": [
-        ("0 test_case_0", [0], {"Answer Relevancy": 1.0, "Correctness [GEval]": 0.4}),
-        ("1 test_case_0", [0], "failed"),
-    ],
-    "openai_batch": [
-        ("q-1", [0, 1], 1.0),
-        ("q-1", [1, 0], -1.0),
-        ("q-2", [0, 1], "unparseable"),
-        ("q-2", [1, 0], "failed"),
-    ],
-    "mlflow_traces": [
-        ("tr-faed6cb55df8fdee8200f55ae4eeaa12", [0], "ok"),
-        ("tr-e8d993f827d4fc83e39bcf29c4be3f8b", [0], "failed"),
-        ("tr-3b6510986cd55e6aa0e5dc2f6c4a341f", [0], "ok"),
-        ("tr-2cb66bb0aaaa8cedbd0f8336f0c19db8", [0], "ok"),
-    ],
-    "pydantic_evals": [
-        (case, [0], "failed" if score is None else {"quality": score})
-        for case, score in [("france", 1.0), ("france", 1.0), ("italy", 0.25), ("chat", 0.25), ("fails", None)]
-        for _judge in range(2)
-    ],
-}
 ALSO_CASES = {
     "judgebench": "judgebench",
     "llmbar": "llmbar",
@@ -102,57 +34,11 @@ ALSO_CASES = {
     "halluqa": "halluqa",
 }
 """Files of judgments that hold a benchmark's cases, too: which one's."""
-ITEMS = ("devai", "paperbench")
 
 
-@pytest.fixture
-def shape(bring, write):
-    def make(name: str, *words: str):
-        file, content = SHAPES[name]
-        write("cases.jsonl", CASES)
-        return bring(name, str(write(file, content)), *WORDS.get(name, ()), *words)
-
-    return make
-
-
-def test_every_format_has_a_shape():
-    assert set(SHAPES) == set(formats()) - {"generic", "lm_eval", "otel_spans"} == set(SCORED)
-
-
-FIGURES = {
-    "alpaca_eval": "alpaca_eval/win_rate",
-    "mt_bench": "mt_bench/score/vicuna",
-    "arena_hard": "arena_hard/score",
-    "judgebench": "judgebench/net_vote_accuracy",
-    "llmbar": "llmbar/mean_accuracy",
-    "halluqa": "halluqa/non_hallucination_rate",
-    "reward_bench": "rewardbench/score",
-    "devai": "devai/requirements_met",
-    "paperbench": "paperbench/replication_score",
-    "wildbench": "wildbench/score",
-}
-"""A metric by the rule of the benchmark whose judgments a format has."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_file_becomes_a_run_that_can_be_scored_again(shape, name):
-    ran = shape(name)
-    found = [
-        (case, shown, value if isinstance(value, str) or name in ITEMS else pytest.approx(value))
-        for case, shown, value in SCORED[name]
-    ]
-    assert ran.values == found
-    missing = sum(isinstance(value, str) and value != "ok" for _, _, value in SCORED[name])
-    counted = [ran.metrics[f"missing/{kind}"] for kind in ("unparseable", "failed", "refused")]
-    assert sum(round(one["value"] * one["n"]) for one in counted) == missing
-    if metric := FIGURES.get(name):
-        manifest = ran.json("manifest.json")
-        assert ran.metrics[metric]["value"] is not None
-        assert manifest["dataset"]["benchmark"]["name"] == metric.partition("/")[0]
-        assert any("license" in note for note in manifest["notes"])
-    assert main(["score", str(ran.folder), "scoring.bootstrap=10"]) == 0
-    assert ran.values == found
+def test_every_format_has_a_file_whose_run_is_golden():
+    assert set(SHAPES) == set(formats()) - {"generic", "lm_eval", "otel_spans"}
+    assert {f"import_{name}" for name in SHAPES} <= set(GOLDEN)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -228,8 +114,7 @@ def test_unieval_scores_every_dimension_and_weighs_one(bring, write):
     assert [case["id"] for case in ran.rows("cases.jsonl")] == ["cnn-hi", "cnn-yo"]
 
 
-def test_prometheus_own_scores_are_held_against_gpt4s(bring, write, shape):
-    assert shape("prometheus").metrics["prometheus/pearson"]["value"] is None
+def test_prometheus_own_scores_are_held_against_gpt4s(bring, write):
     rows = [
         {**row, "prometheus_score": scores, "prometheus_output": ["x", "y", "z"]}
         for row, scores in zip(PROMETHEUS, ([4, 4, 5], [1, 2, 2]), strict=True)
@@ -261,42 +146,16 @@ def test_a_data_set_is_told_from_judgments(bring, write):
     assert "it has no judge's verdicts and looks like JudgeBench pairs; use dataset=judgebench" in ran.err
 
 
-def test_texts_are_read_again_and_differences_listed(shape):
-    ran = shape("llmbar")
-    assert "texts read again: 4; 1 differ from the file" in ran.out
-    assert "1 [0, 1]: stored B, read A" in ran.out
-    (difference,) = ran.rows("differences.jsonl")
-    assert (difference["case_id"], difference["stored"], difference["read"]) == ("1", "B", "A")
-    assert ran.json("manifest.json")["dataset"]["name"] == "Vanilla/result"
-    again = shape("llmbar", "--reread")
-    assert again.values[2] == ("1", [0, 1], 1.0)
-    assert not (shape("halluqa").folder / "differences.jsonl").exists()
+def test_texts_are_read_again_and_differences_listed_or_taken(bring, write):
+    path = str(write(*SHAPES["llmbar"]))
+    assert "1 [0, 1]: stored B, read A" in bring("llmbar", path).out
+    assert bring("llmbar", path, "--reread").values[2] == ("1", [0, 1], 1.0)
 
 
-def test_scores_are_read_again_too(shape):
-    ran = shape("mt_bench")
-    (difference,) = ran.rows("differences.jsonl")
-    assert (difference["case_id"], difference["stored"], difference["read"]) == ("81 turn 2", "5", "6")
-
-
-def test_what_the_files_tell_of_the_cases(shape, bring, write):
-    arena = shape("arena_hard")
-    case = arena.rows("cases.jsonl")[0]
-    assert (case["prompt"], [one["text"] for one in case["responses"]]) == ("Sort a list.", ["sorted(x)", "x.sort()"])
-    prometheus = shape("prometheus").rows("cases.jsonl")[0]
-    assert (prometheus["prompt"], prometheus["reference"]) == ("Greet.", "Good day.")
-    assert [one["text"] for one in prometheus["responses"]] == ["Hello from vicuna", "Hello from llama"]
-    inspect = shape("inspect")
-    assert inspect.rows("cases.jsonl")[0]["reference"] == "Scattering"
-    assert inspect.metrics["samples/unanimous"]["value"] == 0
-    judgebench = shape("judgebench")
-    assert {row["judge"] for row in judgebench.rows("judgments.jsonl")} == {"gpt-4o"}
-    assert judgebench.metrics["agreement/accuracy_first_order"]["value"] == 0.5
+def test_pairs_of_mt_bench_have_their_texts(bring, write):
     pairs = bring("mt_bench", str(write("gpt-4_pair.jsonl", MT_PAIR)))
     assert pairs.values == [("82", [0, 1], 1.0), ("82", [1, 0], 0.0)]
     assert [one["text"] for one in pairs.rows("cases.jsonl")[0]["responses"]] == ["Scattering.", "Paint."]
-    batch = shape("openai_batch")
-    assert batch.rows("judgments.jsonl")[0]["completion"]["usage"] == {"prompt_tokens": 24, "completion_tokens": 8}
 
 
 def test_a_batch_needs_its_cases(bring, write):
@@ -313,16 +172,6 @@ def test_scores_of_a_reward_model(bring, write):
     assert ran.metrics["agreement/accuracy"]["value"] == pytest.approx(1 / 3)
     rows = [{key: value[n] if isinstance(value, list) else value for key, value in REWARD.items()} for n in range(3)]
     assert len(bring("reward_bench", str(write("rows.jsonl", rows))).values) == 3
-
-
-def test_an_inspect_archive(bring, tmp_path):
-    path = tmp_path / "log.eval"
-    with ZipFile(path, "w") as archive:
-        archive.writestr("header.json", json.dumps({key: INSPECT[key] for key in ("version", "status", "eval")}))
-        for sample in INSPECT["samples"]:
-            archive.writestr(f"samples/1_epoch_{sample['epoch']}.json", json.dumps(sample))
-    assert recognize_format(path) == "inspect"
-    assert bring("inspect", str(path)).values == SCORED["inspect"]
 
 
 def test_reviews_are_keyed_on_answer_ids(bring, write):

@@ -29,32 +29,6 @@ def report(**options: Any) -> tuple[str, str, Any]:
     return "pydantic_evals", "report.json", deepcopy(PYDANTIC_EVALS)
 
 
-def test_a_report_has_each_judges_scores_texts_and_repeats(read):
-    found = read(*report())
-    ok = [one for one in found.judgments if one.status == "ok"]
-    written = [
-        (case["source_case_name"], part["source"]["arguments"]["model"], {"quality": part["value"]}, part["reason"])
-        for case in PYDANTIC_EVALS["cases"]
-        for part in case["scores"].values()
-        if part["source"]["name"] == "LLMJudge"
-    ]
-    assert [(one.case_id, one.judge, dict(one.criteria), one.completion.text) for one in ok] == written
-    assert [one.sample for one in ok if one.case_id == "france"] == [0, 0, 1, 1]
-    failed = [(one.case_id, one.judge, one.status, one.error) for one in found.judgments if one.status != "ok"]
-    error = "RuntimeError: the task failed"
-    assert failed == [("fails", f"function:judge-{number}", "failed", error) for number in (1, 2)]
-    note = "each criterion read as a judge: function:judge-1 (correct_score), function:judge-2 (brief)"
-    assert any(note in one for one in found.notes)
-    first, *_, chat, _ = found.cases
-    assert (first.prompt, first.reference, first.metadata) == ("Capital of France?", "Paris", {"region": "west"})
-    assert [(one.text, one.model) for one in first.responses] == [("Paris", "model-a")]
-    assert (chat.prompt, chat.responses[0].text) == ('{"question": "Capital of Spain?", "lang": "en"}', "Madrid")
-    others = sum(len(case["labels"]) + len(case["evaluator_failures"]) for case in PYDANTIC_EVALS["cases"])
-    others += sum(one["source"]["name"] != "LLMJudge" for case in PYDANTIC_EVALS["cases"]
-                  for kind in ("scores", "assertions") for one in case[kind].values())  # fmt: skip
-    assert f"scores of graders that are not judges, omitted: {others} (Tone, Broken, EqualsExpected)" in found.notes
-
-
 def test_an_assertion_is_the_verdict_of_a_judge_without_a_score_and_a_failed_judge_failed(read):
     name, file, content = report()
     for case in content["cases"]:
@@ -76,6 +50,8 @@ def test_an_evaluator_is_a_judge_only_if_it_is_named(read):
             case[kind] = {key: one for key, one in case[kind].items() if one["source"]["name"] != "LLMJudge"}
     with pytest.raises(DatasetError, match=r"--judge NAME \(Tone, Broken, EqualsExpected\)"):
         read(name, file, content)
+    counted = "scores of graders that are not judges, omitted: 20 (Tone, Broken, EqualsExpected)"
+    assert counted in read(*report()).notes
     found = read(name, file, content, judge="EqualsExpected")
     assert [dict(one.criteria) for one in found.judgments][:3] == [{"EqualsExpected": value} for value in (1, 1, 0)]
 
@@ -96,36 +72,15 @@ def inspect_log(name: str) -> dict[str, Any]:
     return json.loads((LOGS / f"inspect_{name}.json").read_text("utf-8"))
 
 
-def test_each_grader_of_an_inspect_log_is_a_judge_and_other_scorers_are_counted(read):
+def test_scorers_of_an_inspect_log_are_judges_only_if_they_are_named(read):
     log = inspect_log("graders")
-    found = read("inspect", "log.json", log)
-    values = {(one.case_id, one.judge): one.criteria.get("quality") for one in found.judgments}
-    assert values == {
-        (sample["id"], judge): GRADES.get(sample["scores"][scorer]["value"])
-        for sample in log["samples"]
-        for judge, scorer in (("mockllm/one", "model_graded_qa"), ("mockllm/two", "model_graded_fact"))
-    }
-    assert "scores of graders that are not judges, omitted: 12 (match, length)" in found.notes
-    assert [case.metadata for case in found.cases] == [sample["metadata"] for sample in log["samples"]]
+    assert (
+        "scores of graders that are not judges, omitted: 12 (match, length)" in read("inspect", "log.json", log).notes
+    )
     assert {one.judge for one in read("inspect", "log.json", log, judge="match").judgments} == {"match"}
     only = {**log, "samples": [{**one, "scores": {"match": one["scores"]["match"]}} for one in log["samples"]]}
     with pytest.raises(DatasetError, match=r"no grader is a model; .* --judge NAME \(match\)"):
         read("inspect", "log.json", only)
-
-
-def test_the_votes_of_a_panel_are_judges(read):
-    log = inspect_log("panel")
-    found = read("inspect", "log.json", log)
-    votes = {(one.case_id, one.judge): one.criteria.get("model_graded_qa") for one in found.judgments}
-    assert votes == {
-        (sample["id"], judge): GRADES.get(vote)
-        for sample in log["samples"]
-        for judge, vote in zip(
-            ("mockllm/one", "mockllm/two", "mockllm/three"),
-            sample["scores"]["model_graded_qa"]["metadata"]["panel"]["votes"],
-            strict=True,
-        )
-    }
 
 
 def test_a_failed_sample_is_missing_and_an_incomplete_log_has_a_note(read):
@@ -188,23 +143,8 @@ def test_each_model_of_deepevals_metrics_is_a_judge(read):
     assert "cases that no judge scored, omitted: 1 of 3" in found.notes
 
 
-def test_traces_have_judges_labels_and_failures_but_no_expectations_or_code(read):
+def test_one_assessment_of_traces_is_selected_and_others_are_counted(read):
     found = read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES)
-    assert [(one.judge, one.class_name or one.error) for one in found.judgments] == [
-        ("judge-1", "no"),
-        ("judge-1", "judge down"),
-        ("judge-1", "yes"),
-        ("judge-1", "no"),
-    ]
-    assert [dict(case.labels) for case in found.cases] == [
-        {"ann": ("yes",), "bob": ("no",)},
-        {"ann": ("yes",)},
-        {"ann": ("yes",)},
-        {},
-    ]
-    (first, *_) = found.cases
-    assert (first.prompt, first.responses[0].text, first.responses[0].model) == ("What is 3?", "It is 3", "answerer-1")
-    assert [case.reference for case in found.cases] == ["3", "2", "1", "0"]
     assert {"assessments by code, omitted: 4", "assessments by judges other than 'right', omitted: 4"} <= {*found.notes}
     quality = read("mlflow_traces", "traces.jsonl", MLFLOW_TRACES, dimension="quality")
     assert [(one.judge, dict(one.criteria)) for one in quality.judgments] == [("judge-2", {"quality": 4.0})] * 4
