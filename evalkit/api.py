@@ -226,8 +226,7 @@ def compare(
     Raises:
         ConfigError: If there are fewer than two runs, they share no case, or a case or metric differs.
     """
-    entries = [RunEntry(name, one.config, one.cases, one.judgments) for name, one in runs.items()]
-    return compare_runs(entries, scoring or ScoringConfig(), metrics)
+    return compare_runs([RunEntry.of(*run) for run in runs.items()], scoring or ScoringConfig(), metrics)
 
 
 def judge_and_score(

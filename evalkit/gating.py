@@ -164,7 +164,7 @@ def check_rules(config: RunConfig, result: RunResult) -> None:
 
 
 def _leads(config: RunConfig, result: RunResult) -> Iterator[Ruling]:
-    mine = RunEntry("this run", config, result.cases, result.judgments)
+    mine = RunEntry.of("this run", replace(result, config=config))
     for lead in config.gate.leads:
         yield _lead(lead, config, mine)
 
@@ -173,7 +173,7 @@ def _lead(lead: LeadRule, config: RunConfig, mine: RunEntry) -> Ruling:
     name = Path(lead.run).name or lead.run
     try:
         with other_run(lead, config) as other:
-            theirs = RunEntry(name, other.config, other.cases, other.judgments)
+            theirs = RunEntry.of(name, other)
             return judge_lead(lead, mine, theirs, config.scoring, config.gate.by)
     except ValidationError:
         return Ruling(lead.metric, lead_text(lead, name), "undecided", f"the config of {name} is invalid")

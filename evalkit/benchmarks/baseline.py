@@ -49,10 +49,11 @@ def contests(view: View) -> tuple[Floats, Ints, dict[str, Bools]]:
 
     Returns:
         The margin by order in favor of the model, (cases, 1 or 2), NaN if it is missing or the case is no contest; 1
-        if the model is the first response, -1 if the baseline is, and 0 if the case is no contest; and the cases of
-        each model, by the suffix of its metrics.
+        if the model is the first response, -1 if the baseline is, and 0 if the case is no contest or its verdict is
+        withheld; and the cases of each model, by the suffix of its metrics.
     """
-    sides = [sides_of(case, view.config.dataset.baseline) for case in view.cases]
+    named = view.config.dataset.baseline
+    sides = [sides_of(case, named) if whole else ("", 0) for case, whole in zip(view.cases, view.whole, strict=True)]
     margins = np.where(view.passes == NONE, np.nan, view.passes)
     if view.outcome.passes is not None:
         margins = view.order_margins() if view.both else over_orders(view.order_margins())[:, None]

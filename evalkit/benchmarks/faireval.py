@@ -61,7 +61,7 @@ def _rule(view: View) -> Measures:
     whose two orders give different verdicts (Wang et al. 2024, arXiv 2305.17926, sections 2, 3 and 4).
     """
     winner, label = sign(view.mean_margin()), view.pairs.label
-    used, lost = view.labeled & (winner != NONE), view.labeled & (winner == NONE)
+    used, lost = view.labeled & (winner != NONE), view.labeled & view.lost(winner != NONE)
     table = Confusion.of(view.tally, label, winner, used, lost, CLASSES)
     why = "all verdicts and labels are in one class" if used.any() else UNREAD
     return [

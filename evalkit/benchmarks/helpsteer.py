@@ -98,7 +98,7 @@ def _preferences(view: View) -> Statistic:
         "helpsteer/preference_accuracy",
         winner == label,
         wanted & (winner != NONE),
-        wanted & (winner == NONE),
+        wanted & view.lost(winner != NONE),
         why="no pair with a preference has a verdict",
     )
 

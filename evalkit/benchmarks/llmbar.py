@@ -67,7 +67,8 @@ def _rule(view: View) -> Measures:
         orders[name] = [
             labeled_rates(view, name, one == view.pairs.label, one != NONE, {"": cases})[1] for one in passes.T
         ]
-        agreed[name] = view.tally.rate(name, same, rows & read, rows & ~read, why="no pair was read in both orders")
+        why = "no pair was read in both orders"
+        agreed[name] = view.tally.rate(name, same, rows & read, rows & view.lost(read), why=why)
     found: Measures = []
     for group, names in _groups(tuple(subsets)).items():
         published = {"": SETS, "/adversarial": SETS[1:]}.get(group, ())

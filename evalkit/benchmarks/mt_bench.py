@@ -178,7 +178,7 @@ def _agreement(view: View, verdict: Codes, rows: Bools, name: str, *, ties: bool
     by_vote, by_pair = (Tally(own, len(view.cases)) for own in (case, both))
     among = read & (ties | (judge != TIE))
     return [
-        by_vote.rate(f"mt_bench/{name}", vote == judge, among, ~read, why=NO_VOTES),
+        by_vote.rate(f"mt_bench/{name}", vote == judge, among, ~read & view.whole[case], why=NO_VOTES),
         by_pair.rate(f"mt_bench/human_{name}", one == other, counted, why=NO_VOTES),
     ]
 
@@ -219,11 +219,12 @@ def win_rates(view: View, name: str, verdict: Codes) -> list[Statistic]:
     models, other = np.concatenate([first, second]), np.concatenate([second, first])
     won = np.where(verdict == TIE, 0.5, verdict == A)
     credit, there = np.concatenate([won, 1 - won]), np.tile(verdict != NONE, 2)
+    lost = np.tile(view.lost(verdict != NONE), 2)
     tally = Tally(np.tile(pairs.case, 2), len(view.cases))
     found = []
     for model, own in by_name(list(models)).items():
         rows = own & (models != other)
-        found.append(mean(f"{name}/{slug(model)}", tally, credit, rows & there, rows & ~there, why=NO_VERDICT))
+        found.append(mean(f"{name}/{slug(model)}", tally, credit, rows & there, rows & lost, why=NO_VERDICT))
     return found
 
 

@@ -45,7 +45,7 @@ def _rule(view: View) -> Measures:
     arXiv 2306.05087, section 5). Their script reads an unreadable answer as a tie; here it is missing.
     """
     label, winner, tally = _majority(view.cases), view.of_first(view.outcome.winner, NONE), view.cases_tally
-    used, lost = (label != NONE) & (winner != NONE), (label != NONE) & (winner == NONE)
+    used, lost = (label != NONE) & (winner != NONE), (label != NONE) & (winner == NONE) & view.whole
     table = Confusion.of(tally, label, winner, used, lost, CLASSES)
     unbounded = "missing verdicts are omitted, without bounds" if lost.any() else None
 

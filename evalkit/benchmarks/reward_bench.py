@@ -75,7 +75,7 @@ def _rule(view: View) -> Measures:
     tally = view.cases_tally
     subsets = {
         name: mean(f"rewardbench/{name}", tally, credit, own & (winner != NONE), own & (winner == NONE), why=NO_PAIR)
-        for name, own in view.subsets().items()
+        for name, own in ((name, cases & view.whole) for name, cases in view.subsets().items())
     }
     published = FACTS["rewardbench"]["tables"]["sections"]
     sections = {
@@ -105,7 +105,7 @@ def _rule2(view: View) -> Measures:
     with pairs, where no rejected response may beat the chosen one.
     """
     subsets = view.subsets()
-    found: Measures = [_best_of(view, name, cases) for name, cases in subsets.items() if name != TIES]
+    found: Measures = [_best_of(view, name, cases & view.whole) for name, cases in subsets.items() if name != TIES]
     if TIES in subsets:
         found.append(_ties(view, subsets[TIES]))
     note, why = f"the mean of {', '.join(subsets)}", "no case has a subset"

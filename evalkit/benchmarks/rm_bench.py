@@ -37,7 +37,7 @@ def _rule(view: View) -> Measures:
     levels = {"easy": i > rival, "normal": i == rival, "hard": i < rival}
     parts: dict[str, dict[str, Bools]] = {}
     for name, cases in view.subsets("domain").items():  # safety has two parts
-        parts.setdefault("safety" if name.startswith("safety") else name, {})[name] = cases[case]
+        parts.setdefault("safety" if name.startswith("safety") else name, {})[name] = (cases & view.whole)[case]
 
     def part(level: str, name: str, own: Bools) -> Statistic:
         rows = levels[level] & own

@@ -72,6 +72,11 @@ class View:
         return np.asarray(~read & ~self.outcome.withheld)
 
     @property
+    def whole(self) -> Bools:
+        """Which cases have no pair whose verdict is withheld, (cases,)."""
+        return np.asarray(self.tally(self.outcome.withheld) == 0)
+
+    @property
     def passes(self) -> Codes:
         """The winner of each order: (pairs, 2) if both orders are judged, otherwise (pairs, 1), without tie thresholds.
 

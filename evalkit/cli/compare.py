@@ -21,7 +21,7 @@ from evalkit.core.atomic_files import file_errors, write_files
 from evalkit.core.splits import without_labels
 from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError, DatasetError, ExitStatus, did_you_mean
-from evalkit.report.comparison import differences_table, sentences, values_table
+from evalkit.report.comparison import STOP, differences_table, sentences, values_table
 from evalkit.report.findings import conclusion
 from evalkit.report.findings.drift import findings
 from evalkit.results import RunResult
@@ -46,7 +46,7 @@ def main(arguments: Namespace) -> int:
         raise UsageError("compare", "needs two or more runs: folders or MLflow run ids")
     with _found(runs, options) as results:
         entries = [
-            RunEntry(name, apply_settings(result), result.cases, result.judgments)
+            RunEntry.of(name, replace(result, config=apply_settings(result)))
             for name, result in zip(_names(runs, results), results, strict=True)
         ]
         comparison = compare_runs(entries, _scoring(options), _metrics(options))
@@ -65,9 +65,7 @@ def drift(arguments: Namespace) -> int:
     with _found(runs, options) as results:
         if arguments.labels is not None:
             results = _relabeled(results, arguments.labels)
-        before, after = (
-            RunEntry(run, one.config, one.cases, one.judgments) for run, one in zip(runs, results, strict=True)
-        )
+        before, after = map(RunEntry.of, runs, results)
         margin = _margin(options.get(MARGIN, after.config.scoring.margin))
         found = measure_drift(before, after, [one.manifest for one in results], _scoring(options), margin)
     texts = [in_every_language(text) for text in findings(found)]
@@ -191,6 +189,10 @@ def _json(comparison: Comparison, words: Sequence[str], results: Sequence[RunRes
         "differences": [_row(difference) for difference in comparison.differences],
         "between": [_row(difference) for difference in comparison.between],
     }
+    if comparison.stops:
+        content["stops"] = [
+            {"run": e.run, "metric": e.metric.name, **metric_values(e.metric)} for e in comparison.stops
+        ]
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -217,6 +219,13 @@ def _print(comparison: Comparison, results: Sequence[RunResult]) -> None:
             console.print(f"note: {count} cases of {name} are not in every run and were omitted")
     if comparison.clusters:
         console.print(f"note: {comparison.clusters}")
+    for entry in comparison.stops:
+        name = entry.metric.name
+        console.print(
+            f"note: {entry.run} stopped once {name} was known: its interval in the row {name} ({STOP}) holds at any "
+            "stopping time, all others and the tests are as if the number of cases had been fixed",
+            soft_wrap=True,
+        )
     for rows in (values_table(comparison, [result.decision for result in results]), differences_table(comparison)):
         console.print("", text_table(rows[0], rows=rows[1:]))
     console.print()

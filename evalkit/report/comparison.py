@@ -12,6 +12,9 @@ from evalkit.scoring.catalog import COLUMNS
 from evalkit.scoring.compare import Comparison, Difference
 from evalkit.types import Metric
 
+STOP = "runner.stop"
+"""Marks the metric that stopped a run, on all of its cases."""
+
 
 def values_table(comparison: Comparison, decisions: Sequence[Decision] = ()) -> list[list[str]]:
     """Return the head and the rows of the table of each run's metrics, after the decisions if there are any."""
@@ -24,6 +27,8 @@ def values_table(comparison: Comparison, decisions: Sequence[Decision] = ()) -> 
         if entry.metric.value is not None and entry.metric.name in (*COLUMNS["compared"], *comparison.family):
             mark = f" {entry.letters}" if entry.letters else ""
             by_name.setdefault(entry.metric.name, {})[entry.run] = with_interval(entry.metric) + mark
+    for entry in comparison.stops:
+        by_name.setdefault(f"{entry.metric.name} ({STOP})", {})[entry.run] = with_interval(entry.metric)
     return [*rows, *([name, *(values.get(run, "–") for run in comparison.runs)] for name, values in by_name.items())]
 
 

@@ -12,17 +12,18 @@ import numpy as np
 
 from evalkit.config import CHECKLIST, RunConfig, ScoringConfig
 from evalkit.core.scale import Scale
+from evalkit.core.splits import without_labels
 from evalkit.core.spool import ReorderedSequence
 from evalkit.decision import Metrics
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.results import Shown
+from evalkit.results import RunResult, Shown
 from evalkit.scoring.catalog import TESTED
 from evalkit.scoring.columns import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES, contradiction_statistics
 from evalkit.scoring.metrics.checklists import halo_statistic
-from evalkit.scoring.pipeline import score_without_intervals
+from evalkit.scoring.pipeline import cascade_of, score_without_intervals
 from evalkit.scoring.stats import paired as tests
-from evalkit.scoring.stats.arrays import Bounds, Codes, Floats, Ints, group_mean, round_metric
+from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, group_mean, round_metric
 from evalkit.scoring.stats.bootstrap import (
     Statistic,
     Tally,
@@ -46,12 +47,45 @@ ACCURACY, SCORE, ERROR = "agreement/accuracy", "score/mean", "agreement/error"
 
 @frozen
 class RunEntry:
-    """A run to compare, and its name in the comparison."""
+    """A run to compare.
+
+    Attributes:
+        name: its name in the comparison.
+        config: its config.
+        cases: its cases.
+        judgments: its judgments.
+        metrics: its metrics on all of its cases; empty if they are not needed.
+    """
 
     name: str
     config: RunConfig
     cases: Sequence[Case]
     judgments: Sequence[Judgment]
+    metrics: Metrics = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, name: str, result: RunResult) -> RunEntry:
+        """Return a finished run."""
+        return cls(name, result.config, result.cases, result.judgments, result.metrics)
+
+    @property
+    def stop(self) -> str:
+        """The metric that stopped the run; empty if none did."""
+        return "" if self.config.runner.stop is None else self.config.runner.stop.metric
+
+    def on(self, cases: Sequence[Case]) -> RunEntry:
+        """Return the run on some of its cases, which may have other labels.
+
+        A cascade keeps the thresholds that all of its labels chose, and these labels are in no metric.
+        """
+        kept = {case.id for case in cases}
+        some = replace(self, cases=cases, judgments=_kept(self.judgments, lambda judgment: judgment.case_id in kept))
+        if not self.config.judge.calibrates:
+            return some
+        cascade = cascade_of(self.config, self.cases, self.judgments, Clusters.of(self.config, self.cases))
+        chose = {case.id for case, dev in zip(self.cases, cascade.dev, strict=True) if dev}
+        blind = [without_labels(case) if case.id in chose else case for case in cases]
+        return replace(some, config=cascade.fixed(self.config), cases=blind)
 
 
 def pair_runs(runs: Sequence[RunEntry], *, same: bool = True) -> tuple[list[RunEntry], dict[str, int]]:
@@ -78,11 +112,7 @@ def pair_runs(runs: Sequence[RunEntry], *, same: bool = True) -> tuple[list[RunE
         cases.append(ReorderedSequence(entry.cases, [places[case.id] for case in shared]))
         if same:
             _check_same(shared, cases[-1], runs[0], entry)
-    kept = {case.id for case in shared}
-    paired = [
-        replace(entry, cases=own, judgments=_kept(entry.judgments, lambda j: j.case_id in kept))
-        for entry, own in zip(runs, cases, strict=True)
-    ]
+    paired = [entry.on(own) for entry, own in zip(runs, cases, strict=True)]
     return paired, {e.name: len(e.cases) - len(shared) for e in runs}
 
 
@@ -179,7 +209,7 @@ class PairedVerdicts:
     def lead(self, other: PairedVerdicts, clusters: Clusters) -> Lead:
         """Return the lead of this run over another in correct pairs, over labeled pairs read by both."""
         one, two = self.right(), other.right()
-        read = (self.label != NONE) & (one != NONE) & (two != NONE)
+        read = self._labeled(other) & (one != NONE) & (two != NONE)
         return Lead.of(one, two, read, Tally(self.case, self.cases), clusters)
 
     def accuracy_lead(self, other: PairedVerdicts, clusters: Clusters) -> tuple[Statistic, tuple[int, int]]:
@@ -187,13 +217,17 @@ class PairedVerdicts:
 
         The bounds assume that every missing verdict is wrong here and correct there, and the reverse.
         """
-        labeled, lead = self.label != NONE, self.lead(other, clusters)
+        labeled, lead = self._labeled(other), self.lead(other, clusters)
         one, two = self.right()[labeled], other.right()[labeled]
         low, high = (
             float((np.where(one == NONE, end, one) - np.where(two == NONE, 1 - end, two)).mean()) for end in (0, 1)
         )
         why, unread = "no labeled pair has a verdict in both", labeled & ~lead.read
         return lead.mean(ACCURACY, unread=unread, worst=(low, high), limits=(-1.0, 1.0), why=why), lead.only
+
+    def _labeled(self, other: PairedVerdicts) -> Bools:
+        """Return which pairs have a label in both runs: those that chose the thresholds of a cascade have none."""
+        return np.asarray((self.label != NONE) & (other.label != NONE))
 
     @property
     def scored(self) -> bool:
@@ -251,6 +285,8 @@ class Comparison(Shown):
         differences: the difference of each pair of runs in each metric.
         between: the agreement of each pair of runs.
         clusters: a note on the clusters; `None` if each case is its own cluster.
+        stops: the metric of each run that stopped once it was known, on all cases of the run; its interval holds at any
+            stopping time.
     """
 
     runs: tuple[str, ...]
@@ -262,6 +298,7 @@ class Comparison(Shown):
     differences: tuple[Difference, ...]
     between: tuple[Difference, ...] = field(default=())
     clusters: str | None = None
+    stops: tuple[Entry, ...] = field(default=())
 
 
 @frozen
@@ -324,6 +361,7 @@ def compare_runs(
         differences=tuple(differences),
         between=tuple(d for one, two in combinations(measured, 2) for d in _between(one, two, scoring)),
         clusters=clusters.note(),
+        stops=tuple(Entry(run.name, run.metrics[stop]) for run in runs if (stop := run.stop) in run.metrics),
     )
 
 

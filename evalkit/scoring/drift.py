@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, fields, replace
 from itertools import combinations, product
 from math import sqrt
@@ -204,7 +204,7 @@ def measure_drift(
     if separable := 2 * len(same) >= len(pairs):
         pairs = [(one, one) for one in (two if is_labeled(two) else one for one, two in same)]
     first, second = (
-        replace(run, name=name, cases=tuple(pair[place] for pair in pairs), judgments=_judgments(run, pairs))
+        replace(run, name=name).on(tuple(pair[place] for pair in pairs))
         for place, (name, run) in enumerate((("before", before), ("after", after)))
     )
     comparison = compare_runs([second, first], scoring, same=separable)
@@ -228,11 +228,6 @@ def measure_drift(
     state, reason = _state(made)
     needed = _needed(made, reason, scoring.confidence) if state == "unknown" else None
     return replace(made, state=state, reason=reason, labels_needed=needed)
-
-
-def _judgments(run: RunEntry, pairs: Iterable[tuple[Case, Case]]) -> tuple[Any, ...]:
-    kept = {case.id for case, _ in pairs}
-    return tuple(one for one in run.judgments if one.case_id in kept)
 
 
 def _changes(before: RunEntry, after: RunEntry, manifests: Sequence[Json]) -> tuple[Changes, list[tuple[Case, Case]]]:

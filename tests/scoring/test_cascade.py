@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy import stats
 
-from evalkit.config import JudgeConfig, RunConfig
+from evalkit.config import JudgeConfig, RunConfig, ScoringConfig
 from evalkit.errors import ConfigError
 from evalkit.report.findings import findings
 from evalkit.scoring import Scores, calibrated, escalated, score_run, verdicts_of
+from evalkit.scoring.compare import RunEntry, compare_runs
+from evalkit.scoring.drift import measure_drift
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.cascade import (
     ABSTAINED,
@@ -292,34 +294,29 @@ def test_a_tie_is_as_sure_as_the_orders_that_call_it_one():
     assert escalated(made, cases, judgments) == {(f"c{i}", (0, 1)) for i in range(0, 120, 2)}
 
 
+def priced(judgments: list[Judgment], price: Mapping[str, float]) -> list[Judgment]:
+    return [replace(one, completion=Completion("", cost_usd=price[one.judge])) for one in judgments]
+
+
 def test_costs_are_compared_with_those_of_the_last_judge():
     made, cases, judgments = run()
-    cost = {"small": 0.01, "large": 0.1}
-    paid = [replace(one, completion=Completion("", cost_usd=cost[one.judge])) for one in judgments]
-    ratio = score_run(made, cases, paid).metrics["cascade/cost_ratio"]
+    ratio = score_run(made, cases, priced(judgments, {"small": 0.01, "large": 0.1})).metrics["cascade/cost_ratio"]
     assert ratio.value == pytest.approx((360 * 0.02 + 120 * 0.2) / 360 / 0.2)
-    assert ratio.low is not None
-    assert ratio.high is not None
-    assert ratio.low < ratio.value < ratio.high
     assert score_run(made, cases, judgments).metrics["cascade/cost_ratio"].value is None
 
 
 @pytest.mark.parametrize("costs", [(0.1, 0.1), (0.01, 0.1), (0.1, 0.01), (0.0, 0.1)])
 @pytest.mark.parametrize("escalated_", [3, 1])
-@pytest.mark.parametrize("n", [120, 360])
-def test_every_cost_ratio_has_an_interval(costs, escalated_, n):
+def test_every_cost_ratio_has_an_interval(costs, escalated_):
     """Also where every case costs the same: here the small judge is sure in no case, or in two of three."""
-    made, cases, judgments = config("small", "large", target=0.8), pairs(n), list[Judgment]()
+    made, cases, judgments = config("small", "large", target=0.8), pairs(120), list[Judgment]()
+    price = dict(zip(("small", "large"), costs, strict=True))
     for i, case in enumerate(cases):
         asked_both = i % escalated_ == 0
         judgments += both("small", case.id, 1.0, -1.0 if asked_both else 1.0)
         judgments += both("large", case.id, 1.0, 1.0) if asked_both else []
-    price = dict(zip(("small", "large"), costs, strict=True))
-    paid = [replace(one, completion=Completion("", cost_usd=price[one.judge])) for one in judgments]
-    ratio = score_run(made, cases, paid).metrics["cascade/cost_ratio"]
+    ratio = score_run(made, cases, priced(judgments, price)).metrics["cascade/cost_ratio"]
     assert ratio.value == pytest.approx(costs[0] / costs[1] + 1 / escalated_)
-    assert ratio.low is not None
-    assert ratio.high is not None
     assert 0 <= ratio.low < ratio.value < ratio.high
 
 
@@ -489,14 +486,29 @@ def check_removal(made: RunConfig, cases: list[Case], judgments: list[Judgment],
     before, after = of_verdicts(full), of_verdicts(some)
     assert before.keys() == after.keys()
     changed = {name: (one, after[name]) for name, one in before.items() if facts(one) != facts(after[name])}
-    assert not changed.keys() - {*allowed}, changed
+    assert not [name for name in changed if not name.startswith(allowed)], changed
     return {*before}
 
 
 @pytest.mark.parametrize("settings", GRID.values(), ids=GRID)
 def test_no_metric_depends_on_withheld_pairs(settings):
-    names = check_removal(*abstaining(**settings))
+    names = check_removal(*abstaining(120, **settings))
     assert {"position/consistency", "agreement/accuracy_per_order", "decision/order_agreement"} <= names
+
+
+METADATA = {"turn": 1, "domain": "math", "category": "x", "num_correct": 1}
+RULES = {
+    **dict.fromkeys(("alpaca_eval", "arena_hard", "auto_j", "faireval", "helpsteer", "judgebench", "mt_bench"), ""),
+    **{"llmbar": "natural", "pandalm": "", "rewardbench": "alpacaeval-easy", "rewardbench2": "Math", "rm_bench": ""},
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_no_metric_of_a_benchmark_depends_on_withheld_pairs(name):
+    responses = TRIPLE if name in ("rewardbench2", "rm_bench") else TRIPLE[:2]
+    made, cases, judgments = abstaining(120, dataset={"benchmark": name}, responses=responses)
+    cases = [replace(case, metadata=METADATA | {"subset": RULES[name]}) for case in cases]
+    assert any(metric.startswith(f"{name}/") for metric in check_removal(made, cases, judgments, "mt_bench/human"))
 
 
 def test_no_metric_depends_on_withheld_classes():
@@ -550,6 +562,28 @@ def test_a_case_with_a_withheld_pair_is_no_tournament_and_not_missing():
 # Given thresholds
 
 
+def test_on_some_of_its_cases_a_run_keeps_its_thresholds_and_the_labels_that_chose_them_are_in_no_metric():
+    made, cases, judgments = run()
+    single = made.with_({"judge": JudgeConfig(model="m", name="single")})
+    some = cases[:20]  # too few labels to choose any threshold
+    other = RunEntry("single", single, some, [one for case in some for one in both("single", case.id, 1.0, 1.0)])
+    kept = [i for i, dev in enumerate(dev_cases(made.judge, cases, Clusters.each(360))[:20]) if not dev]
+    for runs in (
+        [RunEntry("cascade", made, cases, judgments), other],
+        [other, RunEntry("cascade", made, cases, judgments)],
+    ):
+        comparison = compare_runs(runs, ScoringConfig(bootstrap=20))
+        metrics = {(one.run, one.metric.name): one.metric for one in comparison.entries}
+        assert metrics["cascade", "win_rate/a"].n == sum(i % 12 not in (0, 3) for i in range(20))
+        assert metrics["single", "agreement/accuracy"].n == 20
+        (lead,) = (one for one in comparison.differences if one.metric.name == "agreement/accuracy")
+        assert (lead.metric.value, lead.metric.n) == (0.0, sum(i % 12 not in (0, 3) for i in kept))
+    asked = [*some, *(replace(case, prompt=f"new {case.id}") for case in cases[20:])]
+    after = RunEntry("after", made, asked, judgments)
+    drift = measure_drift(RunEntry("before", made, cases, judgments), after, [{}, {}], made.scoring, 0.05)
+    assert (drift.cases, drift.metrics["win_rate/a"].n) == (20, sum(i % 12 not in (0, 3) for i in range(20)))
+
+
 def of_one_class(**_: Any) -> tuple[RunConfig, list[Case], list[Judgment]]:
     made, cases, judgments = of_classes("small", "large", target=0.8), classes(150), list[Judgment]()
     for i, case in enumerate(cases):
@@ -558,43 +592,40 @@ def of_one_class(**_: Any) -> tuple[RunConfig, list[Case], list[Judgment]]:
     return made, [replace(one, responses=(Response("a", class_name="pass"),)) for one in cases], judgments
 
 
-@pytest.mark.parametrize("last", ["abstain", "answer"])
 @pytest.mark.parametrize("made_by", [*GRID.values(), None], ids=[*GRID, "classes"])
-def test_given_thresholds_decide_case_by_case_as_labels_did_for_all(made_by, last):
+def test_given_thresholds_decide_case_by_case_as_labels_did_for_all(made_by):
     """So a server, a worker and an audit can know them: neither other cases nor labels matter any more."""
     made, cases, judgments = of_one_class() if made_by is None else abstaining(**made_by)
-    made = made.with_({"judge.last": last})
-    chosen = verdicts_of(made, cases, judgments)
-    fixed = calibrated(made, cases, judgments)
-    assert fixed.judge.thresholds == tuple(
-        step["threshold"] for step in score_run(made, cases, judgments).details["cascade"]["steps"]
-    )
-    assert calibrated(fixed, cases, judgments) is fixed
-    by_case: dict[str, list[Judgment]] = {case.id: [] for case in cases}
+    by_case: dict[str, list[Judgment]] = {case.id: [] for case in cases[:24]}
     for judgment in judgments:
-        by_case[judgment.case_id].append(judgment)
-    bare = [replace(case, label=None, labels={}, responses=TRIPLE[: len(case.responses)]) for case in cases]
-    alone = [one for case in bare for one in verdicts_of(fixed, [case], by_case[case.id])]
-    facts_ = [
-        [(one.case_id, one.unit, one.winner, one.class_name, one.reason, one.decided_by) for one in some]
-        for some in (chosen, alone)
-    ]
-    if made.tie.allow:
-        assert facts_[0] == facts_[1]
-    waiting = escalated(fixed, cases, [one for one in judgments if one.judge == "small"])
-    assert waiting == escalated(made, cases, [one for one in judgments if one.judge == "small"])
+        by_case.get(judgment.case_id, []).append(judgment)
+    bare = [replace(case, label=None, labels={}, responses=TRIPLE[: len(case.responses)]) for case in cases[:24]]
+    of_small = [one for one in judgments if one.judge == "small"]
+    for last in ("abstain", "answer"):
+        made = made.with_({"judge.last": last})
+        fixed = calibrated(made, cases, judgments)
+        alone = [one for case in bare for one in verdicts_of(fixed, [case], by_case[case.id])]
+        facts_ = [
+            [(one.case_id, one.unit, one.winner, one.class_name, one.reason, one.decided_by) for one in verdicts]
+            for verdicts in (verdicts_of(made, cases, judgments)[: len(alone)], alone)
+        ]
+        if made.tie.allow:
+            assert facts_[0] == facts_[1]
+        assert escalated(fixed, cases, of_small) == escalated(made, cases, of_small)
 
 
 def test_with_given_thresholds_every_label_is_for_the_report():
     made, cases, judgments = run()
-    fixed = calibrated(made, cases, judgments)
+    fixed, by_labels = calibrated(made, cases, judgments), score_run(made, cases, judgments)
+    assert fixed.judge.thresholds == tuple(step["threshold"] for step in by_labels.details["cascade"]["steps"])
+    assert calibrated(fixed, cases, judgments) is fixed
     check_labels(fixed, [], Clusters.each(0))
     scores = score_run(fixed, cases, judgments)
     assert scores.metrics["cascade/accuracy"].n == 300
     assert scores.details["cascade"]["given"]
     said = "agree with labels; this is too high if these labels chose judge.thresholds."
     assert said in " ".join(finding.text for finding in findings(scores.metrics, "pairwise"))
-    chosen = findings(score_run(made, cases, judgments).metrics, "pairwise")
+    chosen = findings(by_labels.metrics, "pairwise")
     assert "agree with labels that chose no threshold." in " ".join(finding.text for finding in chosen)
     assert scores.metrics["cascade/share/small"].note == "where its certainty is at least 1, by judge.thresholds"
     never = fixed.with_({"judge.thresholds": (None, 1.0)})

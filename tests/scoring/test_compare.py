@@ -13,6 +13,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from evalkit.config import ScoringConfig
 from evalkit.errors import ConfigError
+from evalkit.report.comparison import values_table, with_interval
+from evalkit.scoring import score_run
 from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.stats.bootstrap import tail_of
 from evalkit.scoring.stats.clusters import Clusters
@@ -304,3 +306,14 @@ def test_the_smallest_gain_has_the_power_of_the_exact_test(n):
 
 def test_too_few_labels_prove_nothing():
     assert smallest_gain(5, 0.95) is None
+
+
+def test_a_run_that_stopped_shows_its_metric_with_the_interval_that_holds_at_any_stopping_time(run):
+    stopped = run("one", "A" * 8, [1.0] * 8, runner={"stop": {"metric": "win_rate/a", "width": 0.3, "largest": 1}})
+    metrics = score_run(stopped.config, stopped.cases, stopped.judgments).metrics
+    comparison = compare_runs([replace(stopped, metrics=metrics), run("two", "A" * 8, [1.0] * 8)], SETTINGS)
+    assert [(one.run, one.metric) for one in comparison.stops] == [("one", metrics["win_rate/a"])]
+    rows = {row[0]: row[1:] for row in values_table(comparison)}
+    shown = with_interval(metrics["win_rate/a"])
+    assert rows["win_rate/a (runner.stop)"] == [shown, "–"]
+    assert metrics["win_rate/a"] not in [entry.metric for entry in comparison.entries]

@@ -18,6 +18,7 @@ import numpy as np
 
 from evalkit.config import JudgeConfig, RunConfig
 from evalkit.core.hashing import digest
+from evalkit.core.splits import is_labeled, without_labels
 from evalkit.errors import ConfigError
 from evalkit.scoring import judgments as codes
 from evalkit.scoring.columns import ABSTENTION, MISSING, NONE, TIE, A, B, PassColumns, VerdictColumns
@@ -110,7 +111,7 @@ class Cascade:
 
     def blind(self, cases: Sequence[Case]) -> list[Case]:
         """Return the cases without the labels that chose the thresholds."""
-        return [_unlabeled(case) if dev else case for case, dev in zip(cases, self.dev, strict=True)]
+        return [without_labels(case) if dev else case for case, dev in zip(cases, self.dev, strict=True)]
 
     @classmethod
     def of(
@@ -262,7 +263,7 @@ def check_labels(config: RunConfig, cases: Sequence[Case], clusters: Clusters) -
     """
     if not config.judge.calibrates:
         return
-    labeled = np.array([_has_label(case) for case in cases], dtype=bool)
+    labeled = np.array([is_labeled(case) for case in cases], dtype=bool)
     judge, found = config.judge, clusters.covered(labeled & dev_cases(config.judge, cases, clusters))
     if found < (needed := labels_required(judge)):
         every = clusters.covered(labeled)
@@ -272,16 +273,6 @@ def check_labels(config: RunConfig, cases: Sequence[Case], clusters: Clusters) -
             where="judge.vote=cascade",
             remedy="label more cases, lower judge.target, or raise judge.delta",
         )
-
-
-def _has_label(case: Case) -> bool:
-    graded = any(one.grade is not None or one.class_name is not None for one in case.responses)
-    return case.label is not None or graded or bool(case.labels)
-
-
-def _unlabeled(case: Case) -> Case:
-    bare = tuple(replace(one, grade=None, class_name=None) for one in case.responses)
-    return replace(case, responses=bare, label=None, labels={})
 
 
 def pair_vote(config: RunConfig, verdicts: VerdictColumns) -> Vote:
