@@ -204,7 +204,9 @@ class StopRule:
         """
         cases = self.cases
         own = takewhile(lambda one: self._place[one.case_id] < len(cases), judgments)
-        facts = {"not_needed": {"cases": len(self._cases) - len(cases), "fingerprint": dataset.fingerprint}}
+        late = (one for one in judgments if self._place[one.case_id] >= len(cases) and not one.stored)
+        left, answers = len(self._cases) - len(cases), sum(one.completion is not None for one in late)
+        facts = {"not_needed": {"cases": left, "answers": answers, "fingerprint": dataset.fingerprint}}
         made = replace(dataset, cases=cases, fingerprint=fingerprint(cases))
         return made, Spool(own, folder=folder), facts
 

@@ -55,7 +55,7 @@ def lines(name: str, folder: str = "first") -> list[Any]:
 def test_a_run_asks_what_it_needs_and_says_so(call: Call, provider: Provider) -> None:
     done = call("run", *words(provider))
     cases, metric = lines("cases.jsonl"), read("metrics.json")["metrics"]["win_rate/a"]
-    n, left = len(cases), COUNT - len(cases)
+    n, left, manifest = len(cases), COUNT - len(cases), read("manifest.json")
     assert 30 < n < 120
     assert (
         f"clusters in random order, at most 0.25 wide. This holds at any stopping time. {left} other cases" in done.out
@@ -63,13 +63,17 @@ def test_a_run_asks_what_it_needs_and_says_so(call: Call, provider: Provider) ->
     assert f"({n} cases)" in done.out
     assert 2 * n <= len(provider.requests) <= 2 * n + 4 * 16 + 2
     assert f"calls: {len(provider.requests)} planned, 0 stored, {len(provider.requests)} sent, 0 failed" in done.out
+    late = len(provider.requests) - 2 * n
+    assert manifest["not_needed"] == {**manifest["not_needed"], "cases": left, "answers": late}
+    assert (f"{late} answers about other cases were already requested: they are paid and stored, and" in done.out) == (
+        late > 1
+    )
     assert [metric["n"], metric["missing"]] == [n, 0]
     assert metric["high"] - metric["low"] <= 0.25
     assert metric["low"] < 0.1 < metric["high"]
     assert len(lines("judgments.jsonl")) == 2 * n
     assert [case["id"] for case in cases] != sorted((case["id"] for case in cases), key=lambda one: int(one[1:]))
-    manifest, table = read("manifest.json"), read("sequence.json")
-    assert manifest["not_needed"]["cases"] == left
+    table = read("sequence.json")
     assert [manifest["dataset"]["rows"], manifest["stopped"], manifest["clusters"]["count"]] == [n, None, n]
     assert table["points"][-1] == {"clusters": n, "low": metric["low"], "high": metric["high"]}
     assert "Confidence sequence" in Path("first/report.html").read_text("utf-8")
@@ -96,7 +100,7 @@ def test_scoring_with_another_width_sends_nothing_and_never_says_settled_if_it_i
     assert "Settled: " in call("score", "first", "runner.stop.width=0.4").out
     done = call("score", "first", "runner.stop.width=0.1")
     assert "Not settled: " in done.out
-    assert re.search(r"wide\. This holds at any stopping time\. \d+ other cases are not part of the run\.", done.out)
+    assert re.search(r"The run had stopped at a larger width: run it again to judge more cases\. \d+ other", done.out)
     assert read("metrics.json")["metrics"]["win_rate/a"] == before
     for change in ("runner.stop=null", "runner.stop.metric=tie_rate"):
         assert "cannot be changed here" in call("score", "first", change, status=1).line()
@@ -113,7 +117,7 @@ def test_scoring_with_another_width_sends_nothing_and_never_says_settled_if_it_i
 
 def test_an_unsettled_run_is_written_with_its_interval(call: Call, provider: Provider) -> None:
     done = call("run", *words(provider, width=0.02))
-    assert "Not settled: " in done.out
+    assert "There are no other cases." in done.out
     assert len(lines("cases.jsonl")) == COUNT
     assert read("manifest.json")["not_needed"]["cases"] == 0
 
@@ -121,7 +125,7 @@ def test_an_unsettled_run_is_written_with_its_interval(call: Call, provider: Pro
 def test_a_budget_ends_at_a_complete_cluster_and_a_higher_one_resumes(call: Call, provider: Provider) -> None:
     done = call("run", *words(provider, "runner.budget_calls=41", "runner.concurrency=4"), status=2)
     assert "runner.budget_calls=41 is reached" in done.err
-    assert "Not settled: " in done.out
+    assert "The run ended early: runner.budget_calls=41 is reached. " in done.out
     assert len(provider.requests) == 41
     judgments = lines("judgments.jsonl")
     assert {one["status"] for one in judgments} == {"ok"}

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from evalkit.core.display import interval
-from evalkit.core.translation import gettext, joined, ngettext, pgettext
+from evalkit.core.translation import Text, gettext, joined, ngettext, pgettext
 from evalkit.decision import (
     Metrics,
     known,
@@ -64,24 +64,45 @@ def _stop(result: RunResult) -> Iterator[Finding]:
     title, clusters = metric_title(metric.name), result.manifest["clusters"]["count"]
     facts = {"title": title, "value": interval(metric), "clusters": clusters, "width": stop.width}
     settled = is_settled(result.config, result.metrics)
+    parts: list[Text] = []
     if settled:
         text = gettext(
             "Settled: “{title}” is {value} after {clusters:,} clusters in random order, at most {width:g} wide. "
             "This holds at any stopping time.",
             **facts,
         )
-        rest = ngettext("{n:,} other case was not needed.", "{n:,} other cases were not needed.", asked["cases"])
+        if asked["cases"]:
+            parts.append(
+                ngettext("{n:,} other case was not needed.", "{n:,} other cases were not needed.", asked["cases"])
+            )
     else:
         text = gettext(
             "Not settled: “{title}” is {value} after {clusters:,} clusters in random order, more than {width:g} "
             "wide. This holds at any stopping time.",
             **facts,
         )
-        rest = ngettext(
-            "{n:,} other case is not part of the run.", "{n:,} other cases are not part of the run.", asked["cases"]
+        parts.append(_unsettled(asked["cases"], result.manifest.get("stopped")))
+    if late := asked.get("answers"):
+        parts.append(
+            ngettext(
+                "{n:,} answer about another case was already requested: it is paid and stored, and not counted.",
+                "{n:,} answers about other cases were already requested: they are paid and stored, and not counted.",
+                late,
+            )
         )
-    text = gettext("{text} {rest}", text=text, rest=rest) if asked["cases"] else text
+    for part in parts:
+        text = gettext("{text} {rest}", text=text, rest=part)
     yield finding(metric.name, "good" if settled else "warn", text)
+
+
+def _unsettled(others: int, stopped: str | None) -> Text:
+    """Return why a run ended before its metric was known."""
+    if not others:
+        return gettext("There are no other cases.")
+    rest = ngettext("{n:,} other case is not part of the run.", "{n:,} other cases are not part of the run.", others)
+    if stopped:
+        return gettext("The run ended early: {why}. {rest}", why=stopped, rest=rest)
+    return gettext("The run had stopped at a larger width: run it again to judge more cases. {rest}", rest=rest)
 
 
 def conclusion(result: RunResult) -> list[Finding]:
