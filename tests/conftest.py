@@ -154,6 +154,29 @@ def provider() -> Iterator[Provider]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def module_provider() -> Iterator[Provider]:
+    """Such a server for all tests of a module, because its address is in what they share."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[], object]], None]:
+    """Make what the tests of a module share, in the current folder of the first one; others get its files."""
+    folders: dict[str, Path] = {}
+
+    def fill(name: str, make: Callable[[], object]) -> None:
+        if name in folders:
+            shutil.copytree(folders[name], Path(), dirs_exist_ok=True)
+            return
+        make()
+        folders[name] = tmp_path_factory.mktemp("finished") / "files"
+        shutil.copytree(Path(), folders[name])
+
+    return fill
+
+
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An SQLite store as MLflow makes it, once: its migrations take seconds."""

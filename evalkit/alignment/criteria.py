@@ -396,6 +396,9 @@ def read_criteria(config: RunConfig, path: Path) -> Candidate:
     except ValidationError as error:
         wrong = config_error(error, [])
         raise ConfigError(f"{wrong.where}: {wrong.what}", where=str(path), remedy=wrong.remedy or remedy) from None
+    names = (*own.criteria, *(item.id for item in own.mode.items))
+    if (odd := next((name for name in names if not name.isprintable()), None)) is not None:
+        raise ConfigError(f"the name '{printable(odd)}' has control characters", where=str(path), remedy="rename it")
     if own.criteria == config.criteria and own.mode.checklist == config.mode.checklist:
         raise ConfigError("has the run's own criteria", where=str(path), remedy="change them, or keep the judge")
     return Candidate({ITEMS_KEY: own.mode.checklist} if items else {CRITERIA: own.criteria}, 0.0)

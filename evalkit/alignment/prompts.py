@@ -211,16 +211,17 @@ class Trials:
         for verdict in labeled(config, side):
             rows[verdict.case_id].append(agreed(config, self.kind, verdict))
         values = {one: sum(row) / len(row) if row else 0.0 for one, row in rows.items()}
+        listed = [values[one] for one in ids]  # an optimizer may name a case twice
         if text not in self.found and text != self.instruction.text and set(ids) == {one.id for one in self.dev.cases}:
             self._keep(text, config, side, values.values())
         parent, cases = self._origins.get(text, ("", []))
         if parent and cases == list(ids):
             del self._origins[text]
-            before, after = (sum(one) / len(ids) for one in (self.scores(parent, ids), values.values()))
+            before, after = (sum(each) / len(ids) for each in (self.scores(parent, ids), listed))
             self._attempts.setdefault(parent, []).append({"instruction": text, "before": before, "after": after})
             if after <= before:
                 self.tell(f"prompt {self.written} of {self.prompts}: no better on the cases that it was written from")
-        return [values[one] for one in ids]
+        return listed
 
     def _keep(self, text: str, config: RunConfig, side: Side, values: Collection[float]) -> None:
         own = self.candidate(text)

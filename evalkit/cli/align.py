@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from pydantic import ValidationError
@@ -225,12 +226,13 @@ def _print(found: Alignment, folder: Path) -> None:
         console.print(f"written: {found.template}")
     if found.outcome == "proposed":
         console.print(f"written: {found.preset}; edit it, then prove it on test labels:")
-        console.print(f"  evalkit align {folder} tune=criteria align.criteria={found.preset} align.budget_usd=…")
+        words = f"{quote(str(folder))} tune=criteria {quote(f'align.criteria={found.preset}')} align.budget_usd=…"
+        console.print(f"  evalkit align {words}")
     elif found.preset is not None:
         group = CRITERIA if CRITERIA in found.settings else "method"
         said = "proved" if {CRITERIA, ITEMS_KEY} & found.settings.keys() else "written"
         moved = "" if found.preset.parent.name == group else f"copy it to conf/{group}, and "
-        console.print(f"{said}: {found.preset}; {moved}use it with {group}={found.preset.stem}")
+        console.print(f"{said}: {found.preset}; {moved}use it with {quote(f'{group}={found.preset.stem}')}")
     console.print(f"written: {folder / ALIGNMENTS}")
 
 

@@ -72,8 +72,8 @@ def _conclusion(baseline: Baseline, looks: Sequence[Look]) -> Finding:
         return finding("watch/evidence", "bad", what)
     if later < 1:
         what = gettext(
-            "{n} of the {baseline} looks of the baseline are complete: nothing is compared yet. Take the next look by "
-            "the same command.",
+            "Complete looks of the baseline: {n} of {baseline}. Nothing is compared yet. Take the next look by the "
+            "same command.",
             n=len(looks),
             baseline=BASELINE,
         )

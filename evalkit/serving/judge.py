@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
@@ -17,7 +18,7 @@ from evalkit.config.run_config import config_error
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.turns import last_unit
 from evalkit.engine.event_loop import run_async
-from evalkit.errors import ConfigError, EvalkitError, did_you_mean
+from evalkit.errors import ConfigError, DatasetError, EvalkitError, did_you_mean
 from evalkit.evaluators.answers import rationale
 from evalkit.plugins import allowing_code
 from evalkit.report.notebook import judge_html
@@ -43,6 +44,13 @@ OWN_HOSTS: Final = {
     "openrouter": "openrouter.ai",
 }
 """The servers of providers, which get their keys anyway."""
+_NEEDED: Final = {
+    "pairwise": "prompt, response_a and response_b",
+    "pointwise": "prompt and response",
+    "listwise": "prompt and responses",
+    "checklist": "prompt, response and checklist",
+}
+_OF_DATA: Final = re.compile(r"dataset\.|mode[=.]|column|row\b")
 JUDGED: Final = ("criteria", "rubric", "swap", "tie")
 """The sections that a tool's arguments may change."""
 
@@ -219,7 +227,10 @@ class Judge:
         reader = CaseReader(DatasetConfig(), mode.name, items=mode.items, classes=classes)
         row = {"id": number, **row}
         unit = last_unit(row, self.config.dataset, mode.name) if self.config.dataset.has_turns else row
-        case = reader.read(unit, 1, "case")
+        try:
+            case = reader.read(unit, 1, "case")
+        except DatasetError as bad:
+            raise _of_call(bad, mode.name) from None
         assert case is not None  # only dataset.on_error omits a row
         return replace(case, id=str(row["id"])) if unit is not row else case
 
@@ -280,6 +291,15 @@ class Judge:
         """Return what the validation says about the answers on one case."""
         unseen = self.config.criteria.keys() - self._validated.criteria.keys()
         return self.validation.trust(case, judgments, sorted(unseen), self.changed)
+
+
+def _of_call(bad: DatasetError, mode: str) -> DatasetError:
+    """Return an error of a data set as one of a call, whose fields are no columns of a file."""
+    what, columns, _ = bad.what.partition("; the columns are")
+    remedy = bad.remedy
+    if columns or _OF_DATA.search(remedy):
+        remedy = "pass a text" if "not a text" in what else f"pass {_NEEDED[mode]}"
+    return DatasetError(what.replace("no column", "no field"), where=bad.where, remedy=remedy)
 
 
 def failure_of(judgments: Sequence[Judgment]) -> tuple[str | None, str | None]:

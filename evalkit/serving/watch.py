@@ -48,13 +48,16 @@ def read_watch(folder: Path) -> tuple[Baseline, ...]:
     """Return the baselines of the watch in a folder, oldest first; none if the folder is new or empty.
 
     Raises:
-        ConfigError: If it has other files, or its file is damaged.
+        ConfigError: If it has other files, or its file is missing or damaged.
     """
     path = folder / FILE
     with file_errors("cannot be read", path, "check its permissions"):
         if not path.exists():
             if folder.is_dir() and any(child.name != _LOCK for child in folder.iterdir()):
-                raise ConfigError("has other files", where=str(folder), remedy="choose another --output")
+                what, remedy = "has other files", "choose another --output"
+                if (folder / LOOKS).is_dir():
+                    what, remedy = f"has looks, but no {FILE}", "restore it, or choose another --output"
+                raise ConfigError(what, where=str(folder), remedy=remedy)
             return ()
         content = path.read_bytes()
     try:

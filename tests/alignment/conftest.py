@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from evalkit.runs import read_run, write_run
 from evalkit.scoring import score_run
 from evalkit.types import Case, Judgment, Response
 from tests.support.command_line import BRIEF, call_main
-from tests.support.fake_provider import Provider, Reply, serving
+from tests.support.fake_provider import Provider, Reply
 
 NAMES = ("accuracy", "tone")
 
@@ -75,51 +74,34 @@ def ties(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Provider]:
-    with serving() as server:
-        yield server
-
-
 @pytest.fixture
-def provider(server: Provider, monkeypatch: pytest.MonkeyPatch) -> Provider:
-    """The server of the module, whose address is in the runs that are judged once."""
+def provider(module_provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Provider:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    server.requests.clear()
-    return server
-
-
-@pytest.fixture(scope="module")
-def judged() -> dict[str, Path]:
-    """The folders of finished runs, with their stored answers, by cases and words."""
-    return {}
+    module_provider.requests.clear()
+    return module_provider
 
 
 @pytest.fixture
 def run(
-    judged: dict[str, Path],
+    finished: Callable[..., None],
     provider: Provider,
-    tmp_path_factory: pytest.TempPathFactory,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> Callable[..., None]:
-    """Run a judge on loopback in the test's folder, with labels held out, or copy the same run of an earlier test."""
+    """Run a judge on loopback in the test's folder, with labels held out; the same run is made once in a module."""
     monkeypatch.chdir(tmp_path)
 
     def make(rule: Callable[[dict[str, Any]], Reply], rows: Sequence[dict[str, Any]], *words: str) -> None:
-        provider.rule = rule
-        key = json.dumps([rows, words])
-        if key in judged:
-            shutil.copytree(judged[key], tmp_path, dirs_exist_ok=True)
-        else:
+        def judge() -> None:
             Path("cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-            judge = ("judge=openai_compatible", f"judge.api_base={provider.api_base}", "judge.transport=direct")
-            price = ("judge.price={input: 1, output: 0}", "judge.max_tokens=1")
+            server = ("judge=openai_compatible", f"judge.api_base={provider.api_base}", "judge.transport=direct")
+            price = ("judge.price={input: 1, output: 0}", "judge.max_tokens=1", "criteria=overall")
             data = ("dataset=file", "dataset.path=cases.jsonl", "dataset.holdout=0.3", *BRIEF)
-            call_main(capfd, "run", *judge, *price, "criteria=overall", *data, "--output", "run", *words)
-            judged[key] = tmp_path_factory.mktemp("judged")
-            shutil.copytree(tmp_path, judged[key], dirs_exist_ok=True)
+            call_main(capfd, "run", *server, *price, *data, "--output", "run", *words)
+
+        provider.rule = rule
+        finished(json.dumps([rows, words]), judge)
         provider.requests.clear()
 
     return make

@@ -139,9 +139,11 @@ def test_criteria_that_add_to_each_other_are_kept_together(classes, provider, ca
     assert "the last 2 are new" in text
     assert {*yaml.safe_load(text)} == {"overall quality", "half_0", "half_1"}
     assert len(provider.requests) == 3 * dev + 1
-    Path("own.yaml").write_text(text)
-    out = call_main(capfd, *FILE).out
-    assert "proved: own.yaml; copy it to conf/criteria, and use it with criteria=own" in out
+    Path("own one.yaml").write_text(text)
+    out = call_main(capfd, "align", "run", "tune=criteria", "align.criteria=own one.yaml", "align.budget_usd=1").out
+    assert "proved: own one.yaml; copy it to conf/criteria, and use it with 'criteria=own one'" in out
+    Path("own one.yaml").rename("conf/criteria/own one.yaml")
+    assert "half_1" in call_main(capfd, "run", "criteria=own one", "--cfg", "job").out
 
 
 @pytest.mark.parametrize(
@@ -191,6 +193,7 @@ def test_a_plan_says_the_smallest_gain_and_the_most_it_costs(classes, provider, 
         ("a: [\n", "own.yaml: line "),
         ("a: {wieght: 2}\n", "own.yaml: criteria.a.wieght: no such key; did you mean 'weight'?"),
         ("{}\n", "own.yaml: criteria: there are none"),
+        ('"a\\e[2J": x\n', "own.yaml: the name 'a�[2J' has control characters; rename it"),
         (
             "a: ${oc.env:HOME}\n",
             "own.yaml: has `${`, and a text that it stands for later is not the one",

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from evalkit.alignment.alignment import Labels
+from evalkit.alignment.calls import Asking
+from evalkit.alignment.prompts import Instruction, Trials
+from evalkit.cli.align import read_settings
+from evalkit.runs import read_run
 from tests.alignment.conftest import lines_sent, prompts_of, recorded, sides
 from tests.alignment.studies import CLASSES, RULE, align, answered, instructed, prompt_rows, prompt_rule
 from tests.support.command_line import call_main
@@ -180,3 +186,19 @@ def test_a_model_that_cannot_be_called_is_named_by_its_key(run, provider, capfd)
     run(prompt_rule, prompt_rows(), *CLASSES)
     done = call_main(capfd, *align(provider, "prompt", "align.model.api_base=nowhere"), status=1)
     assert done.err.splitlines()[-1].startswith("evalkit: align.model.api_base: 'nowhere' is not a URL; write a URL")
+
+
+def test_the_progress_of_a_prompt_does_not_contradict_its_agreement(run, provider, capfd):
+    """An optimizer repeats cases to fill its last batch; the one that the new prompt corrects is in it once."""
+    run(prompt_rule, prompt_rows(), *CLASSES)
+    result, said = read_run(Path("run")), list[str]()
+    labels = Labels.of(result, Path("run"), settings := read_settings(align(provider, "prompt")[2:]))
+    train, dev = (labels.side(name, labeled=True) for name in ("train", "dev"))
+    asking, own = Asking(result, 1.0, settings.model), Instruction.of(result)
+    trials = Trials(result, labels.kind, asking, own, train, dev, 0, 8, 8, 0, "x", said.append, lambda *_: False)
+    plain = next(case.id for case in train.cases if case.label == "fail" or case.responses[0].class_name == "fail")
+    good = next(case.id for case in train.cases if case.responses[0].class_name == "pass")
+    ids, text = [plain, good, good, good], f"{own.text}\n{RULE}"
+    trials.asking.write = lambda *_: [replace(result.judgments[0], answer={"text": text})]  # type: ignore[method-assign]
+    assert trials.write(own.text, ids) == text
+    assert (trials.scores(own.text, ids), trials.scores(text, ids), said) == ([0, 1, 1, 1], [1, 1, 1, 1], [])

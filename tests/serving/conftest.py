@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +44,20 @@ def make_judge(provider: Provider, folder: Path, *words: str, cases: Any = CASES
 
 
 @pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider]:
+def provider(module_provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Provider:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     monkeypatch.delenv("EVALKIT_SERVE_KEY", raising=False)  # of `shared`
     monkeypatch.chdir(tmp_path)
-    with serving() as provider:
-        provider.rule = validated
-        yield provider
+    module_provider.rule = validated
+    module_provider.requests.clear()
+    return module_provider
 
 
 @pytest.fixture
-def judge_folder(provider: Provider, tmp_path: Path) -> Path:
-    return make_judge(provider, tmp_path)
+def judge_folder(finished: Callable[..., None], provider: Provider, tmp_path: Path) -> Path:
+    finished("judge", lambda: make_judge(provider, tmp_path))
+    provider.requests.clear()
+    return tmp_path / "judge"
 
 
 @pytest.fixture(scope="module")

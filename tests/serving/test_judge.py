@@ -110,10 +110,13 @@ async def test_a_batch_has_a_verdict_for_each_case_in_order(judge_folder: Path, 
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"prompt": "?", "response": "x"}, "2"),
+        (
+            {"prompt": "?", "response": "x"},
+            "case: 1 response, and mode pairwise needs 2; pass prompt, response_a and resp",
+        ),
         ({"prompt": "?", "response_a": "x", "response_b": "y", "responze": "z"}, "unknown field 'responze'"),
-        ({"response_a": "x", "response_b": "y"}, "prompt"),
-        ({"prompt": 3, "response_a": ["x"], "response_b": "y"}, "response_a"),
+        ({"response_a": "x", "response_b": "y"}, "case: no field 'prompt'; pass prompt, response_a and response_b$"),
+        ({"prompt": 3, "response_a": ["x"], "response_b": "y"}, "case: response_a is a list, not a text; pass a text$"),
     ],
 )
 def test_other_fields_are_refused_before_a_call(

@@ -38,8 +38,7 @@ def kinds(trust: dict[str, Any]) -> list[str]:
 
 @pytest.fixture
 def judge(judge_folder: Path, provider: Provider) -> tuple[str, ...]:
-    """Return the words that serve the judge; the calls of its validation are forgotten."""
-    provider.requests.clear()
+    """Return the words that serve the judge."""
     return str(judge_folder), "--api-base", provider.api_base
 
 

@@ -32,13 +32,14 @@ UNITS = ("turn", "step", "conversation")
 
 
 @pytest.fixture
-def build(provider: Provider, tmp_path: Path) -> Callable[..., Path]:
+def build(finished: Callable[..., None], provider: Provider, tmp_path: Path) -> Callable[..., Path]:
     """Makes the judge of a run on pairs of conversations, whose answers are stored."""
 
     def judge_of(unit: str) -> Path:
         fields = ("dataset.fields.messages_a=messages_a", "dataset.fields.messages_b=messages_b")
         cases = [{"id": f"{n}", "messages_a": one, "messages_b": OTHER} for n, one in enumerate(CONVERSATIONS)]
-        return make_judge(provider, tmp_path, f"dataset.unit={unit}", *fields, cases=cases)
+        finished(unit, lambda: make_judge(provider, tmp_path, f"dataset.unit={unit}", *fields, cases=cases))
+        return tmp_path / "judge"
 
     return judge_of
 

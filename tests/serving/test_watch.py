@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from signal import SIGINT
 from typing import Any
@@ -18,7 +17,7 @@ from evalkit.runs import read_run
 from evalkit.serving.folder import write_judge
 from evalkit.serving.watch import read_watch
 from tests.support.command_line import BRIEF, Done, fake, pair, shown
-from tests.support.fake_provider import Provider, Reply, refused, said, serving
+from tests.support.fake_provider import Provider, Reply, refused, said
 
 Call = Callable[..., Done]
 CASES = 24
@@ -43,20 +42,6 @@ class Model:
         return reply
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Provider]:
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
-def provider(server: Provider, monkeypatch: pytest.MonkeyPatch) -> Provider:
-    """The server of the module, whose address is in the looks that are taken once."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
-    server.requests.clear()
-    return server
-
-
 @pytest.fixture
 def model() -> Model:
     return Model()
@@ -72,20 +57,10 @@ def study(provider: Provider, model: Model, tmp_path: Path) -> list[str]:
     return [*fake(provider), "judge.transport=direct", *data, *BRIEF]
 
 
-@pytest.fixture(scope="module")
-def looks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with two finished looks, once they have been taken."""
-    return tmp_path_factory.mktemp("looks") / "two"
-
-
 @pytest.fixture
-def watched(looks: Path, call: Call, study: list[str], provider: Provider, tmp_path: Path) -> list[str]:
+def watched(finished: Callable[..., None], call: Call, study: list[str], provider: Provider) -> list[str]:
     """The words of the study, of which `seen` has two looks."""
-    if not looks.exists():
-        look(call, study)
-        look(call, study)
-        shutil.copytree(tmp_path, looks)
-    shutil.copytree(looks, tmp_path, dirs_exist_ok=True)
+    finished("looks", lambda: [look(call, study) for _ in range(2)])
     provider.requests.clear()
     return study
 
@@ -389,6 +364,7 @@ def test_other_cases_are_refused(call: Call, watched: list[str], provider: Provi
     ("name", "content", "complaint"),
     [
         ("notes.txt", "mine", "seen: has other files; choose another --output"),
+        ("looks/001/a", "", "seen: has looks, but no watch.json; restore it, or choose another --output"),
         ("watch.json", "{", "seen/watch.json: the file is damaged"),
         ("watch.json", "[]", "seen/watch.json: the file is damaged"),
         ("watch.json", '{"baselines": [{"judge": 3}]}', "the file is damaged"),
@@ -398,11 +374,11 @@ def test_other_cases_are_refused(call: Call, watched: list[str], provider: Provi
 def test_a_folder_with_something_else_is_refused(
     call: Call, study: list[str], provider: Provider, name: str, content: str, complaint: str
 ) -> None:
-    Path("seen").mkdir()
+    Path("seen", name).parent.mkdir(parents=True)
     Path("seen", name).write_text(content, "utf-8")
     assert complaint in call("watch", *study, "--output", "seen", status=1).line()
     assert provider.requests == []
-    assert [path.name for path in Path("seen").iterdir()] == [name]
+    assert [str(path.relative_to("seen")) for path in Path("seen").rglob("*") if path.is_file()] == [name]
 
 
 def test_two_looks_at_once_are_refused(call: Call, watched: list[str], provider: Provider) -> None:
