@@ -20,6 +20,7 @@ from evalkit.audit.probes import PARAPHRASE, REPEAT, RIGHT, SINGLE, Probe
 from evalkit.audit.rewriting import NO_REVIEWS, Reviews, Rewriter, is_rejected, key_of, reviews_of, with_reviews
 from evalkit.config import RunConfig
 from evalkit.core.display import dollars, interval, percent, shorten
+from evalkit.core.display import p_value as p_text
 from evalkit.core.spool import Spool
 from evalkit.core.translation import Message, Text, gettext, in_every_language
 from evalkit.decision import Metrics
@@ -449,8 +450,13 @@ def _findings(sheet: Json) -> list[tuple[str, str]]:
     for test in sheet["tests"]:
         if test["differ"]:
             (other,) = (job for job in test["jobs"] if job != test["worse"])
-            text = gettext("{probe}: {worse} is affected more than {better} (p = {p:.2g}, {n:,} cases).")
-            values = {"worse": names[test["worse"]], "better": names[other], "p": test["p_adjusted"], "n": test["n"]}
+            text = gettext("{probe}: {worse} is affected more than {better} (p {p}, {n:,} cases).")
+            values = {
+                "worse": names[test["worse"]],
+                "better": names[other],
+                "p": p_text(test["p_adjusted"], "= "),
+                "n": test["n"],
+            }
             found.append(text.fill(probe=test["probe"], **values))
     return [in_every_language(text) for text in found or [gettext("No two judges differ significantly in any probe.")]]
 

@@ -20,7 +20,7 @@ from evalkit.cli.finished_run import check_named, read_value
 from evalkit.config import JudgeConfig
 from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig
 from evalkit.config.run_config import config_error
-from evalkit.core.display import dollars, number
+from evalkit.core.display import dollars, number, p_value
 from evalkit.core.splits import clusters_named
 from evalkit.core.translation import in_every_language
 from evalkit.decision import SCORES
@@ -242,7 +242,7 @@ def _proposals(found: Alignment) -> Table:
     for one in sorted(found.proposals, key=lambda one: one.result != "kept"):
         gain = "" if one.gain is None else with_interval(one.gain.metric, signed=True)
         result = _RESULTS[one.result] + (f" of {one.of}" if one.of else "")
-        table.add_row(one.name, one.text, gain, "" if one.p is None else number(one.p), result)
+        table.add_row(one.name, one.text, gain, p_value(one.p), result)
     return table
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from evalkit.types import Metric
 
 _SMALL = 0.0095
+_BLANK = "".join(char for char in map(chr, range(0x3001)) if char.isspace()) + "\u115f\u1160\u2800\u3164\uffa0"
+"""Spaces, and letters without ink."""
 
 
 def shorten(text: str, limit: int) -> str:
@@ -49,6 +51,11 @@ def visible_names(names: Iterable[str], form: Callable[[str], str] = visible) ->
     return found
 
 
+def quoted(text: str) -> str:
+    """Return a text in quotation marks if they are needed to see where it begins and ends, otherwise as it is."""
+    return text if text and text.strip(_BLANK) == text else f"“{text}”"
+
+
 def relative(path: Path) -> Path:
     """Return a path relative to the current folder if it is inside, else the path itself."""
     here = Path.cwd()
@@ -71,6 +78,11 @@ def number(value: float | None, *, signed: bool = False) -> str:
     if float(value).is_integer() and abs(value) >= 2:
         return f"{value:{sign}.0f}"
     return f"{round(value, 3) + 0.0:{sign}.3f}"
+
+
+def p_value(p: float | None, equals: str = "") -> str:
+    """Return a p-value with three decimals after `equals`, or as `< 0.001`; an empty text for `None`."""
+    return "" if p is None else "< 0.001" if p < 0.001 else f"{equals}{p:.3f}"
 
 
 def exact(value: float | None) -> str:

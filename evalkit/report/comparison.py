@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evalkit.core.display import number
+from evalkit.core.display import number, p_value
 from evalkit.core.translation import in_every_language
 from evalkit.decision import Decision
 from evalkit.report.findings.decisions import USES
@@ -44,8 +44,8 @@ def differences_table(comparison: Comparison) -> list[list[str]]:
                 with_interval(d.metric, signed=d in tested),
                 str(d.metric.n),
                 d.test or "",
-                _p(d.p).removeprefix("= "),
-                _p(d.p_holm).removeprefix("= "),
+                p_value(d.p),
+                p_value(d.p_holm),
                 number(d.detectable) if d.detectable is not None else "",
             ]
             for d in [*tested, *comparison.between]
@@ -62,15 +62,15 @@ def sentences(comparison: Comparison) -> list[str]:
 
 
 def _sentence(d: Difference, alpha: float) -> str:
-    what = f"{d.first} and {d.second} in {d.metric.name}"
+    what, p = f"{d.first} and {d.second} in {d.metric.name}", p_value(d.p_holm, "= ")
     if d.p_holm is None:
         return f"No difference between {what}: {d.test}."
     if d.p_holm <= alpha:
-        return f"A difference between {what}: {with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}."
+        return f"A difference between {what}: {with_interval(d.metric, signed=True)}, p {p}."
     seen = f"; with these cases one of {number(d.detectable)} would have been" if d.detectable is not None else ""
     if d.detectable is not None and d.detectable > 1 and d.metric.name.startswith("agreement/accuracy"):
         seen = "; these cases are too few to show any"
-    return f"No difference found between {what}: {with_interval(d.metric, signed=True)}, p {_p(d.p_holm)}{seen}."
+    return f"No difference found between {what}: {with_interval(d.metric, signed=True)}, p {p}{seen}."
 
 
 def with_interval(metric: Metric, *, signed: bool = False) -> str:
@@ -79,7 +79,3 @@ def with_interval(metric: Metric, *, signed: bool = False) -> str:
     if metric.low is None or metric.high is None:
         return value
     return f"{value} [{number(metric.low, signed=signed)}, {number(metric.high, signed=signed)}]"
-
-
-def _p(p: float | None) -> str:
-    return "" if p is None else "< 0.0001" if p < 0.0001 else f"= {p:.4f}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from evalkit.config import RunConfig
-from evalkit.core.display import brief, dollars, exact, span
+from evalkit.core.display import brief, dollars, exact, p_value, span
 from evalkit.core.resources import project
 from evalkit.core.translation import Text, gettext, in_every_language, joined, pgettext, translator
 from evalkit.decision import Metrics, judges_of, metrics_of
@@ -81,7 +81,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(loader=FunctionLoader(asset), autoescape=_is_html, undefined=StrictUndefined)
-    environment.filters |= {"number": exact, "brief": brief, "dollars": dollars, "md": as_markdown}
+    environment.filters |= {"number": exact, "brief": brief, "dollars": dollars, "p_value": p_value, "md": as_markdown}
     environment.globals["span"] = span
     return environment
 

@@ -7,6 +7,7 @@ Permutation, Parametric and Bootstrap Tests of Hypotheses, ch. 3). All tests are
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -65,7 +66,7 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
     elif column == ANNOTATOR and all(value is None for value in given):
         given = [[*case.labels] for case in cases]
     lists = [[one for one in (v if isinstance(v, list | tuple) else [v]) if one not in (None, "")] for v in given]
-    distinct = list(dict.fromkeys(str(value) for values in lists for value in values))
+    distinct = list(dict.fromkeys(_text(value) for values in lists for value in values))
     where = f"scoring.slices={column}"
     if cases and not distinct:
         remedy = did_you_mean(column, [LENGTH, ANNOTATOR, *{name: None for case in cases for name in case.metadata}])
@@ -83,8 +84,13 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
     names = _values(place)
     members = np.zeros((len(cases), len(place)), dtype=bool)
     for row, values in enumerate(lists):
-        members[row, [place[str(value)] for value in values]] = True
+        members[row, [place[_text(value)] for value in values]] = True
     return Slices(visible(column), names, members)
+
+
+def _text(value: Any) -> str:
+    """Return a value as a text; one with parts as JSON."""
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else str(value)
 
 
 def _values(values: Iterable[str]) -> tuple[str, ...]:

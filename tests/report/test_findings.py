@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from evalkit.config import Criterion, JudgeConfig, RunConfig, SwapConfig
-from evalkit.core.display import dollars, interval, percent, points
+from evalkit.core.display import dollars, interval, p_value, percent, points, quoted
 from evalkit.decision import side
 from evalkit.report.findings import findings
 from evalkit.scoring import score_run
@@ -203,6 +203,18 @@ def test_one_comparison_alone_shows_nothing():
 )
 def test_a_sum_is_said_without_exponents(amount, said):
     assert dollars(amount) == said
+
+
+def test_a_p_value_is_never_zero():
+    assert [p_value(p, "= ") for p in (0.0, 0.00099, 0.001, 0.04956, 1.0, None)] == [
+        *("< 0.001", "< 0.001", "= 0.001", "= 0.050", "= 1.000", "")
+    ]
+
+
+def test_texts_that_could_not_be_seen_are_quoted():
+    assert [quoted(text) for text in ("a b", " ", "", "\u3000x", "\u3164", "x\u2800")] == [
+        *("a b", "“ ”", "“”", "“\u3000x”", "“\u3164”", "“x\u2800”")
+    ]
 
 
 def test_what_the_first_place_won_is_counted_in_passes_and_not_in_pairs():

@@ -14,8 +14,10 @@ from evalkit.cli import main
 from evalkit.config import PromptConfig, ScoringConfig
 from evalkit.decision import decide
 from evalkit.report import SweepFacts, render_report, render_sweep
+from evalkit.report.watch_page import render_watch
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS
 from evalkit.scoring.leaderboard import Contender, Leaderboard, Standing, rank
+from evalkit.scoring.looks import Baseline, Look, LookFacts
 from evalkit.sweeps import leaderboard_of, write_leaderboard
 from evalkit.types import Metric, Verdict
 from tests.support.chromium import shoot
@@ -366,6 +368,28 @@ def test_a_leaderboard_on_a_phone_needs_no_sideways_scrolling(open_page):
     cells = page.locator("#board tbody tr").first.locator("td:visible").all_inner_texts()
     assert any("Accuracy" in text and "0.5" in text.replace("50", "0.5") for text in cells), "a cell names its column"
     shoot(page, "sweep-phone")
+
+
+@pytest.mark.parametrize("width", [1100, 1400])
+def test_the_table_of_looks_needs_no_sideways_scrolling(open_page, width):
+    flips, change = Metric("x", 0.125, 0.041, 0.263, 90), Metric("x", -0.125, -0.263, -0.041, 90)
+    facts = LookFacts(flips, flips, change, flips, change, 1_234.5)
+    reported = {"accounts/fireworks/models/llama-v3p1-405b": ("accounts/fireworks/models/llama-v3p1-405b-instruct",)}
+    prints = {"openai/gpt-4o-mini": ("fp_0123456789abcdef0123456789abcdef",)}
+    looks = [
+        Look(f"k{n}", n, "2026-11-25T20:00:00", True, None, ("A",), reported, prints, 90, 0.012345, facts)
+        for n in range(1, 5)
+    ]
+    looks += [Look("k5", 5, "2026-11-25T20:00:00", why="the budget of $0.012345 is spent", models=reported)]
+    page = open_page(
+        render_watch([Baseline("openai/gpt-4o-mini", "c", "f", {}, 90, looks=tuple(looks))]),
+        viewport={"width": width, "height": 900},
+    )
+    boxes = "[...document.querySelectorAll('.scroll')].every(box => box.scrollWidth <= box.clientWidth)"
+    assert page.evaluate(boxes)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator(".looks").scroll_into_view_if_needed()
+    shoot(page, f"watch-{width}")
 
 
 @pytest.mark.parametrize(("width", "share"), [(390, 0.9), (1400, 0.7), (1920, 0.85)])

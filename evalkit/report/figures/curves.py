@@ -8,7 +8,7 @@ from math import log10, sqrt
 
 from markupsafe import Markup
 
-from evalkit.core.display import estimate, fixed, shorten
+from evalkit.core.display import estimate, fixed, quoted, shorten
 from evalkit.report.counts import RATIOS, LengthClass
 from evalkit.report.figures.drawing import (
     Axis,
@@ -270,7 +270,7 @@ def slices(rows: Sequence[Json], confidence: float) -> Figure | None:
         elements.append(text(left + width * (place + 0.5), 16.0, SHORT_TITLES.get(metric, metric), "tick"))
     for place, (column, value) in enumerate(names):
         y = 26.0 + height * (place + 0.5) + 4
-        elements.append(text(left - 10, y, shorten(f"{column} {value}", 32), "tick end"))
+        elements.append(text(left - 10, y, shorten(f"{column} {quoted(value)}", 32), "tick end"))
     for row in rows:
         x, y = left + width * metrics.index(row["metric"]), 26.0 + height * names.index((row["column"], row["value"]))
         known, p = row["estimate"], row["p_holm"]

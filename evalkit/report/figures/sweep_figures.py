@@ -7,7 +7,7 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup
 
-from evalkit.core.display import interval, shorten
+from evalkit.core.display import interval, p_value, shorten
 from evalkit.report.figures.drawing import (
     Axis,
     Figure,
@@ -158,6 +158,6 @@ def significance_groups(
                 x, p = margin + side * j, found.p_holm
                 class_ = "cell" if p is None or p > alpha else "apart"
                 square = node("rect", class_=class_, x=x + 1, y=y + 1, width=side - 2, height=side - 2)
-                elements.append(hint(f"{found.difference:+.3f}, p = {'-' if p is None else f'{p:.2g}'}", square))
+                elements.append(hint(f"{found.difference:+.3f}, p {p_value(p, '= ') or '= -'}", square))
     size = side * len(ranked)
     return figure("differences", margin + size + 4, size + 32, elements, wide=True)

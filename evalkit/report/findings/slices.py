@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evalkit.core.display import fixed, interval
+from evalkit.core.display import fixed, interval, quoted
 from evalkit.core.translation import Text, gettext, joined, ngettext
 from evalkit.decision import (
     Metrics,
@@ -81,7 +81,7 @@ def slice_findings(metrics: Metrics, rows: Sequence[Json], confidence: float) ->
             "column, because the lowest of many looks worse than it is. The interval holds for all slices at once.",
             n=len(shrunk),
             column=row["column"],
-            slice=row["value"],
+            slice=quoted(row["value"]),
             metric=metric_measure(first),
             value=value,
         )
@@ -104,7 +104,7 @@ def _slice(row: Json) -> Text:
     return gettext(
         "{column} {slice}, {metric} {value} against {rest}",
         column=row["column"],
-        slice=row["value"],
+        slice=quoted(row["value"]),
         metric=metric_measure(row["metric"]),
         value=value,
         rest=fixed(row["rest"], 2),
