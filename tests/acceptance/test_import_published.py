@@ -108,17 +108,10 @@ def test_qlora_orders(qlora, commands):
     assert all(case["prompt"] and all(response["text"] for response in case["responses"]) for case in cases)
 
 
-def test_qlora_conflicts(qlora, within, commands):
-    rules = {"net": (3, 4), "ties": (69, None)}  # scoring/test_published.py has all
-    for rule, (cycles, triads) in rules.items():
-        words = (f"scoring.conflict_edges={rule}",)
-        found = rescored(within, commands, *words) if rule != "net" else qlora("--complete", *words)
-        assert count(found["conflict/rate"]) == (cycles, 69)
-        if triads is not None:
-            assert found["conflict/triads"]["value"] == triads
-        if rule == "net":
-            listed = json.loads((commands.folder / "run" / "conflicts.json").read_text("utf-8"))["cases"]
-            assert len(listed) == cycles
+def test_qlora_conflicts(qlora):
+    found = qlora("--complete", "scoring.conflict_edges=net")  # scoring/test_published.py has all rules
+    assert count(found["conflict/rate"]) == (3, 69)
+    assert found["conflict/triads"]["value"] == 4
 
 
 UNIEVAL = {
@@ -181,21 +174,22 @@ HALLUQA = {
     "qwen-14b-chat_output_qa_prompt": (75.43, 23.19, 30.58, 46.89),
     "chatglm-6b_output_qa_prompt": (52.57, 20.29, 15.05, 30.44),
 }
-KINDS = ("Misleading", "Misleading-hard", "Knowledge", None)
 
 
 @pytest.mark.parametrize("system", HALLUQA)
-@pytest.mark.parametrize("kind", range(4))
-def test_halluqa(imported, system, kind):
-    words = ["--only", f"Category={KINDS[kind]}"] if KINDS[kind] else []
-    mean = imported("halluqa", f"halluqa/{system}.json", *words)["score/mean"]
+def test_halluqa(imported, system):
+    found = imported("halluqa", f"halluqa/{system}.json")
     # Theirs counts an Invalid_Judge as a hallucination: the lower end of what the answers allow.
-    assert round(100 * mean["worst_low"], 2) == HALLUQA[system][kind]
-    every = mean["n"] + mean["missing"]
-    assert mean["value"] == pytest.approx(mean["worst_low"] * every / mean["n"])
-    assert mean["worst_high"] == pytest.approx(mean["worst_low"] + mean["missing"] / every)
-    if system == "ernie_bot_output" and kind == 3:
-        assert (mean["missing"], round(100 * mean["value"], 2), round(100 * mean["worst_high"], 2)) == (4, 69.96, 70.22)
+    strict = [
+        found[f"halluqa/non_hallucination_rate_strict{kind}"]["value"]
+        for kind in ("/misleading", "/misleading_hard", "/knowledge", "")
+    ]
+    assert tuple(round(100 * value, 2) for value in strict) == HALLUQA[system]
+    for mean in (found["score/mean"], found["halluqa/non_hallucination_rate"]):
+        assert mean["worst_low"] == pytest.approx(strict[-1])
+        assert mean["value"] == pytest.approx(strict[-1] * 450 / mean["n"])
+        assert mean["worst_high"] == pytest.approx(strict[-1] + mean["missing"] / 450)
+        assert mean["missing"] == 450 - mean["n"] == (4 if system == "ernie_bot_output" else 0)
 
 
 def test_the_folder_of_an_evaluator_is_its_result(imported: Callable[..., Metrics]) -> None:
@@ -238,24 +232,14 @@ HALLUQA_CLASSES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("file", "published"),
-    [
-        ("gpt-4-0613_output_qa_prompt", 53.11),
-        ("ernie_bot_output", 69.33),
-        ("qwen-14b-chat_output_qa_prompt", 46.89),
-        ("chatglm-6b_output_qa_prompt", 30.44),
-    ],
-)
-def test_halluqa_as_classes(imported, file, published):
+def test_halluqa_as_classes(imported):
     """Answers with an invalid verdict count as hallucinated in the published rate: the lower bound."""
+    file = "ernie_bot_output"
+    published = HALLUQA[file][-1]
     found = imported("generic", f"halluqa/{file}.json", *HALLUQA_CLASSES)
     rate = found["class/grounded/rate"]
     assert round(100 * rate["worst_low"], 2) == published
     assert rate["n"] + rate["missing"] == 450
-    if file != "ernie_bot_output":
-        assert round(100 * rate["value"], 2) == published
-        return
     assert (rate["missing"], found["class/abstained"]["value"] if "class/abstained" in found else None) == (4, None)
     abstaining = ("--map", "Invalid_Judge=cannot_tell", "rubric.abstain=cannot_tell")
     found = imported("generic", f"halluqa/{file}.json", *HALLUQA_CLASSES, *abstaining)

@@ -1,9 +1,11 @@
-"""Every benchmark's files are read as published, and a file of another one is told apart in one line."""
+"""Every benchmark's files are read as published, and a file of another one is told apart in one line.
+
+The cases that are read are in tests/golden/expected/benchmark_NAME.json.
+"""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -116,17 +118,6 @@ def test_a_file_that_is_no_benchmark_is_refused_with_what_is_expected(name, load
         load(name, tmp_path / "rows.jsonl")
 
 
-def test_a_benchmark_read_as_plain_rows_is_told_by_its_name():
-    path = next((HERE / "judgebench").iterdir())
-    with pytest.raises(DatasetError, match="it looks like JudgeBench pairs; use dataset=judgebench"):
-        load_cases(DatasetConfig(path=str(path)), mode="pairwise")
-
-
-def test_an_unknown_benchmark_is_told_the_nearest():
-    with pytest.raises(ConfigError, match="did you mean 'llmbar'"):
-        load_cases(DatasetConfig(benchmark="llmbarr", path="x"), mode="pairwise")
-
-
 def test_a_format_of_ones_own_keeps_the_benchmarks_name(tmp_path):
     row = {"id": "1", "prompt": "p", "response_a": "a", "response_b": "b", "label": "A", "subset": "natural"}
     (tmp_path / "mine.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
@@ -137,49 +128,7 @@ def test_a_format_of_ones_own_keeps_the_benchmarks_name(tmp_path):
     assert found.benchmark["name"] == "llmbar"
 
 
-def test_llmbar_takes_its_subsets_from_the_folders(load):
-    cases = {case.id: case for case in load("llmbar").cases}
-    assert Counter(case.metadata["subset"] for case in cases.values()) == {"natural": 2, "neighbor": 2, "manual": 1}
-    assert cases["natural/2"].label == "B"
-    assert cases["natural/2"].responses[1].text == "Rain taps the roof all night."
-
-
-def test_judgebench_keeps_its_sources(load):
-    cases = load("judgebench").cases
-    assert cases[2].metadata["source"] == "livebench-reasoning"
-    assert [case.label for case in cases] == ["A", "B", "A", "B", "A"]
-
-
-def test_chosen_responses_come_first_and_no_pair_of_rejected_ones_has_a_label(load):
-    case = next(case for case in load("rewardbench2").cases if case.id == "tied:0")
-    assert case.metadata["num_correct"] == 3
-    assert [response.text for response in case.responses] == ["red", "blue", "green", "salt", "wood"]
-    assert all(response.grade is None for response in case.responses)
-    assert case.label is None
-
-
-def test_mt_bench_gathers_the_votes_of_a_question_turn_and_pair(load):
-    cases = {case.id: case for case in load("mt_bench").cases}
-    assert set(cases) == {"81/1/alpaca-13b/gpt-4", "81/2/alpaca-13b/gpt-4", "81/1/claude-v1/gpt-4"}
-    first = cases["81/1/alpaca-13b/gpt-4"]
-    assert first.labels == {"expert_1": "B", "expert_2": "B", "expert_3": "TIE", "author_1": "A"}
-    assert (first.prompt, first.responses[1].text) == ("What is tide?", "gpt-4 on tide.")
-    second = cases["81/2/alpaca-13b/gpt-4"]
-    assert second.responses[0].text == "[Turn 1]\nalpaca-13b on tide.\n\n[Turn 2]\nalpaca-13b on the moon."
-
-
-def test_pandalm_keeps_three_labels_and_reads_nan_as_no_input(load):
-    cases = load("pandalm").cases
-    assert cases[0].labels == {"annotator1": "A", "annotator2": "A", "annotator3": "B"}
-    assert (cases[0].label, cases[3].label) == ("A", None)
-    assert (cases[1].prompt, cases[2].prompt) == ("Shorten it.\n\nSome text.", "Shorten it.")
-    assert cases[0].responses[1].model == "llama-7b"
-
-
-def test_alpaca_eval_joins_each_model_with_the_baseline(load, tmp_path):
-    case = load("alpaca_eval").cases[2]
-    assert [response.model for response in case.responses] == ["small-7b", "gpt4_1106_preview"]
-    assert [response.text for response in case.responses] == ["A metal.", "Iron is a metal; it rusts."]
+def test_alpaca_eval_joins_each_model_with_the_baseline(load):
     turned = load("alpaca_eval", baseline="small-7b").cases[0]
     assert [response.model for response in turned.responses] == ["gpt4_1106_preview", "small-7b"]
     with pytest.raises(ConfigError, match=r"dataset.baseline.*did you mean 'small-7b'"):
@@ -190,50 +139,9 @@ def test_alpaca_eval_joins_each_model_with_the_baseline(load, tmp_path):
         load("alpaca_eval", "alpaca_eval/results/small-7b")
 
 
-def test_arena_hard_compares_by_category_and_reads_both_versions(load):
-    cases = {case.id: case for case in load("arena_hard").cases}
-    assert {id_: case.responses[1].model for id_, case in cases.items()} == {
-        "u1": "o3-mini-2025-01-31",
-        "u2": "o3-mini-2025-01-31",
-        "u3": "gemini-2.0-flash-001",
-    }
-    assert [case.responses[0].text for case in cases.values()] == [f"small-7b on u{k}" for k in (1, 2, 3)]
-    (old,) = load("arena_hard", "arena_hard_v0.1").cases
-    assert (old.prompt, old.responses[1].text) == ("Write a tune.", "gpt-4-0314 on q1")
-
-
-def test_auto_j_knows_the_group_of_each_scenario(load):
-    cases = load("auto_j").cases
-    assert [case.metadata["subset"] for case in cases] == ["code", "code", *["general_communication"] * 2]
-    assert [case.label for case in cases] == ["A", "B", "TIE", "B"]
-
-
-def test_faireval_takes_peoples_choice_from_its_line(load, tmp_path):
-    cases = load("faireval").cases
-    assert [case.label for case in cases] == ["A", "B", "TIE", "A", "A"]
-    assert cases[1].responses[1].text == "vicuna-13b answers 2"
-
-
-def test_halluqa_joins_answers_with_categories_and_correct_answers(load, files):
-    cases = load("halluqa", mode="pointwise").cases
-    assert [case.metadata["subset"] for case in cases] == ["misleading", "misleading_hard", "knowledge", "knowledge"]
-    assert cases[0].reference == "正确答案1\n另一答案1"
-    assert cases[0].responses[0].model == "small-7b"
+def test_halluqas_questions_alone_are_not_enough(load):
     with pytest.raises(DatasetError, match="no answers to judge"):
         load("halluqa", "halluqa/HalluQA.json", mode="pointwise")
-
-
-def test_prometheus_puts_responses_to_one_task_together(load):
-    tides, rust, wind = load("prometheus", "prometheus/feedback_bench.json", mode="pointwise").cases
-    assert [response.grade for response in tides.responses] == [5.0, 2.0]
-    assert tides.reference == "tides, explained."
-    assert "[Is it clear?]\nScore 1: Level 1 of clear." in tides.context
-    assert (len(rust.responses), len(wind.responses)) == (2, 1)
-    greet, thank = load("prometheus", "prometheus/vicuna_eval.json", mode="pointwise").cases
-    assert greet.prompt == "Greet me."
-    assert [(r.text, r.model) for r in greet.responses] == [("Hello, friend.", "vicuna"), ("Hm.", "wizard")]
-    assert [r.grade for r in greet.responses] == pytest.approx([14 / 3, 4 / 3])
-    assert thank.context.endswith("Score 5: Yes.")
 
 
 def test_a_heading_within_a_response_does_not_end_it(load, files, tmp_path):
@@ -241,26 +149,6 @@ def test_a_heading_within_a_response_does_not_end_it(load, files, tmp_path):
     row["instruction"] = row["instruction"].replace("Hello, friend.", "Hello.\n\n### Example:\nHi there.")
     case = load("prometheus", _written(tmp_path / "vicuna.jsonl", row), mode="pointwise").cases[0]
     assert case.responses[0].text == "Hello.\n\n### Example:\nHi there."
-
-
-def test_unieval_files_give_a_case_a_text_with_grades_by_criterion(load):
-    d1, d2 = load("summeval", mode="pointwise").cases
-    assert [response.model for response in d1.responses] == ["M0", "M1", "M2"]
-    assert d2.metadata["grades"]["fluency"] == [2, 5, 5]
-    hi, bye = load("topical_chat", mode="pointwise").cases
-    assert hi.metadata["grades"]["engagingness"] == [1, 3]
-    assert [response.grade for response in bye.responses] == [2.0, 4.0]
-    assert hi.context == "A fact.\n"
-
-
-def test_helpsteer_reads_ratings_and_preferences(load):
-    first, second = load("helpsteer", mode="pointwise").cases
-    assert [response.grade for response in first.responses] == [3.0, 1.0]
-    assert second.metadata["grades"]["coherence"] == [4, 2]
-    assert second.prompt == "Hi\n\nAssistant\nHello\n\nUser\nAnd now?"
-    assert [case.label for case in load("helpsteer", "helpsteer_preference").cases] == ["A", "B", "TIE"]
-    (third,) = load("helpsteer", "helpsteer3").cases
-    assert third.prompt == "[user]\nSort it.\n\n[assistant]\nHow?\n\n[user]\nUp."
 
 
 @pytest.mark.shared

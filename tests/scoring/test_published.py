@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from evalkit.interop import Options, import_judgments
 from evalkit.scoring import score_run
-from evalkit.types import Case, Judgment, Response
+from evalkit.types import Case, Judgment
 
 pytestmark = pytest.mark.shared
 
-VERDICTS = {1: 1.0, 2: -1.0, 3: 0.0}
 
-
+@cache
 def qlora(folder: Path) -> tuple[list[Case], list[Judgment]]:
-    """Return 80 prompts with eight systems' answers, by system name, and every verdict, keyed on its answers' ids."""
-    names = sorted(path.stem for path in (folder / "generations").glob("*.jsonl"))
-    rows = []
-    for path in sorted((folder / "pairwise").glob("*.jsonl")):
-        sides = path.name.removesuffix("-gpt-4-reviewer-threeclass.jsonl").split("-vs-")
-        places = [names.index(re.sub("^answer-", "answer_", side)) for side in sides]
-        rows += [(places, json.loads(line)) for line in path.read_text().splitlines()]
-    system = {row[f"answer{k + 1}_id"]: places[k] for places, row in rows for k in (0, 1)}
-    judgments = []
-    for _, row in rows:
-        shown = system[row["answer1_id"]], system[row["answer2_id"]]
-        value = VERDICTS.get(row["score"])
-        if value is not None and shown[0] > shown[1]:
-            value = -value
-        unit = (min(shown), max(shown))
-        status = "ok" if value is not None else "unparseable"
-        judgments.append(Judgment(str(row["question_id"]), unit, shown, 0, "gpt-4", status, value))
-    cases = [Case(str(number), "", tuple(Response("", name) for name in names)) for number in range(1, 81)]
-    return cases, judgments
+    """Return 80 prompts with eight systems' answers and every verdict."""
+    imported = import_judgments("qlora", folder / "pairwise", Options())
+    return [*imported.cases], [*imported.judgments]
 
 
 def read_in_full(cases: list[Case], judgments: list[Judgment]) -> tuple[list[Case], list[Judgment]]:
