@@ -16,7 +16,7 @@ from evalkit.config import ScoringConfig
 from evalkit.scoring.labels import labels_for_width
 from evalkit.scoring.stats.bootstrap import Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import Confusion, kappa
+from evalkit.scoring.stats.coefficients import Confusion, kappa
 from evalkit.types import Metric
 
 SETTINGS = ScoringConfig(bootstrap=400)

@@ -16,7 +16,7 @@ from evalkit.config import ScoringConfig
 from evalkit.scoring.metrics.correlation import spearman_statistic
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import kappa
+from evalkit.scoring.stats.coefficients import kappa
 from evalkit.scoring.stats.logistic import expit, slope
 from evalkit.types import Metric
 

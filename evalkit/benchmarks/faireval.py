@@ -14,7 +14,7 @@ from evalkit.errors import DatasetError
 from evalkit.scoring.columns import NONE, sign
 from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.bootstrap import Measures
-from evalkit.scoring.stats.confusion import Confusion, kappa
+from evalkit.scoring.stats.coefficients import Confusion, kappa
 
 _LABELS: Final = {"CHATGPT": "A", "VICUNA13B": "B", "TIE": "TIE"}
 

@@ -16,7 +16,7 @@ from evalkit.scoring.columns import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.arrays import Codes, Floats
 from evalkit.scoring.stats.bootstrap import Measures, Statistic
-from evalkit.scoring.stats.confusion import Confusion, f1_scores, matrices, recalls
+from evalkit.scoring.stats.coefficients import Confusion, f1_scores, matrices, recalls
 from evalkit.types import Case
 
 _ANNOTATORS = ("annotator1", "annotator2", "annotator3", "label_0", "label_1", "label_2")

@@ -125,7 +125,7 @@ def _import(source: _Import) -> int:
 
 def _no_verdicts(source: _Import) -> ConfigError:
     from evalkit.benchmarks.judgment_files import peek
-    from evalkit.interop.import_file import format_names
+    from evalkit.interop.importers import format_names
 
     remedy = "name their output format: output=NAME; or map the verdicts: --fields winner=COLUMN, or score=COLUMN"
     remedy = (None if source.fields else format_names(peek(source.path))) or remedy
@@ -295,6 +295,8 @@ def _next(result: RunResult, arguments: Namespace) -> LabelSample:
     from evalkit.interop.next_labels import next_labels
 
     found = next_labels(result, arguments.next, arguments.seed)
+    if (cases := len({case for case, _ in found.sample.units})) < arguments.next:
+        print(f"note: the run has {cases:,} cases without a label, not {arguments.next:,}: all are sampled")
     print(f"{found.labels:,} labels will be about as precise as {found.effective:,.0f} at random")
     if (metric := found.metric) is not None and metric.low is not None and metric.high is not None:
         print(

@@ -152,6 +152,9 @@ _ENDS: Final = {
 }
 _OF_A_CASE: Final = frozenset({"id", "prompt", "context", "reference", "label"})
 _NONE: Final[Mapping[str, Callable[[Row], Any]]] = dict.fromkeys(FIELDS, lambda _: ABSENT)
+_LABEL_NAMES: Final = frozenset(
+    {"class", "gold", "gold_label", "grade", "grades", "human", "human_label", "preference", "rating", "winner"}
+)
 _MOST_LAYOUTS: Final = 1000
 DEEPEST: Final = 2 * MAX_DEPTH + 20
 """Levels of a row: a checklist has two at each depth."""
@@ -233,6 +236,11 @@ class Columns:
     def is_mapped(self, field: str) -> bool:
         """Return whether `dataset.fields` maps this field."""
         return field in self._mapped
+
+    def label_columns(self) -> list[str]:
+        """Return the columns of metadata whose names are those of labels."""
+        columns = dict.fromkeys(column for layout in self._layouts.values() for column in layout.metadata)
+        return [column for column in columns if column.lower() in _LABEL_NAMES]
 
     def check_seen(self, source: str) -> None:
         """Raise if a mapping was not used by any row.

@@ -146,6 +146,7 @@ Describe = Callable[[Path], str | None]
 
 
 CUT_TO_FIT = "cases shortened to fit judge.context, keeping the beginning and the end of texts"
+UNMAPPED = "column '{}' is metadata: if it has the labels, set dataset.fields.label={}"
 CUT_RESULTS = "cases shortened to fit judge.context, the longest results of tools first, then other texts"
 
 
@@ -287,6 +288,8 @@ class CaseStream:
         """The notes on assumptions, each with its count."""
         missing = self.rows - self._labeled
         unlabeled = unlabeled_note(missing, self.rows)
+        if not self._labeled and self.benchmark is None:
+            unlabeled = tuple(UNMAPPED.format(column, column) for column in self._reader.columns.label_columns())
         files = tuple(note for join in self._joins for note in join.notes())
         benchmark_note = () if self.benchmark is None else (self.benchmark.note,)
         lost = tuple(f"{what}, omitted: {count}" for what, count in self._left_out.items())

@@ -9,7 +9,7 @@ from typing import Any, Final
 from evalkit.config import DatasetConfig
 from evalkit.core.tokens import truncate
 from evalkit.errors import DatasetError, pasted
-from evalkit.values import JsonObject
+from evalkit.values import Json, JsonObject
 
 ABSENT: Final = object()
 """The value of a column that a row does not have."""
@@ -103,9 +103,13 @@ def _content(message: JsonObject) -> str:
     parts = [content] if isinstance(content, str) and content else []
     if isinstance(content, list):
         parts = [part_text(one) for one in content]
+    return "\n".join([*parts, *map(_call, calls_of(message))])
+
+
+def calls_of(message: Json) -> list[Any]:
+    """Return the tool calls of a message; a value that is not a list is one call."""
     calls = message.get("tool_calls")
-    parts += [_call(one) for one in calls] if isinstance(calls, list) else []
-    return "\n".join(parts)
+    return calls if isinstance(calls, list) else [calls] if calls else []
 
 
 def part_text(part: Any) -> str:

@@ -25,7 +25,7 @@ from evalkit.core.turns import (
 from evalkit.datasets.field_mapping import MESSAGES, Columns, RowFault, plain_row
 from evalkit.datasets.formats import Row
 from evalkit.datasets.joins import Join
-from evalkit.datasets.text import ABSENT, CUT, Tally, as_messages, is_message, openai_message, part_text
+from evalkit.datasets.text import ABSENT, CUT, Tally, as_messages, calls_of, is_message, openai_message, part_text
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.values import Json, JsonObject, frozen
 
@@ -75,8 +75,7 @@ def read_messages(messages: Sequence[Json]) -> list[_Message]:
 def _message(message: Json, tools: dict[str, str]) -> _Message:
     role, content = str(message["role"]), message.get("content", message.get("parts"))
     listed = content if isinstance(content, list) else [] if content is None else [content]
-    called = message.get("tool_calls")
-    calls = [*(called if isinstance(called, list) else ()), *filter(None, [message.get("function_call")])]
+    calls = [*calls_of(message), *filter(None, [message.get("function_call")])]
     if role.lower() in _RESULT and not any(_type(one) in _RESULTS for one in listed):
         who = message.get("name") or message.get("function") or tools.get(str(message.get("tool_call_id"))) or role
         error = message.get("error")

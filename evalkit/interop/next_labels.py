@@ -37,7 +37,7 @@ class NextLabels:
     Attributes:
         sample: the sample, with the cases that have labels.
         labels: the number of labeled cases with those to label next.
-        effective: the number of labels of a simple random sample that would be as precise.
+        effective: the number of labels of a simple random sample that would be as precise, at most one for each case.
         metric: a rate of the run that labels correct, with an interval; `None` without labels.
         width: the expected width of that interval.
         at_random: the expected width if the next labels were a simple random sample.
@@ -92,9 +92,11 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
         chosen |= dict.fromkeys(taken, after[name] / sizes[name])
     strata = {name: (sizes[name], after[name]) for name in members}
     sample = LabelSample([(case, unit) for case in new for unit in units[case]], chosen, strata, seed)
-    variance = _variance(sizes, after, spread)
+    # How much strata differ is a variance of the run's cases, whichever of them are labeled.
+    between = (single - sum(size / len(units) * spread[name] for name, size in sizes.items())) / len(units)
+    variance = _variance(sizes, after, spread) + between
     weighted = any(isinstance(one, float) for one in chances.values())
-    old = _variance(sizes, before, spread) if weighted else single / len(labeled) if labeled else inf
+    old = _variance(sizes, before, spread) + between if weighted else single / len(labeled) if labeled else inf
     if metric is None or old == inf or metric.low is None or metric.high is None:
         return NextLabels(sample, total, single / variance)
     now = metric.high - metric.low

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from evalkit.core.annotations import FIRST, choices_in, majority
 from evalkit.core.display import visible_names
+from evalkit.core.scale import Scale
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Tally
@@ -21,6 +22,7 @@ A, TIE, B, NONE = 1, 0, -1, -2
 """Winners as numbers: the sign of a margin, and -2 for a missing winner."""
 NAMES: dict[int, Winner] = {A: "A", TIE: "TIE", B: "B"}
 CODES: dict[str | None, int] = {**{name: code for code, name in NAMES.items()}, None: NONE}
+NO_SCALE = "rewards have no scale to share with grades"
 
 
 def sign(values: Floats) -> Codes:
@@ -225,6 +227,12 @@ class ScoreColumns:
     def tally(self) -> Tally:
         """Sums over the responses of each case."""
         return Tally(self.case, len(self.offset))
+
+    def off_scale(self, scale: Scale) -> str:
+        """Return why grades cannot be compared with scores on a scale; empty if they can."""
+        grades = self.grade[np.isfinite(self.grade)]
+        on_scale = ((scale.min <= grades) & (grades <= scale.max)).all()
+        return NO_SCALE if scale.real else "" if on_scale else f"grades are not on the judge's scale, {scale.name()}"
 
 
 @frozen

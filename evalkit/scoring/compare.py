@@ -35,7 +35,7 @@ from evalkit.scoring.stats.bootstrap import (
     undefined,
 )
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import Confusion, kappa
+from evalkit.scoring.stats.coefficients import Confusion, kappa
 from evalkit.scoring.stats.paired import Lead
 from evalkit.scoring.verdicts.checklists import read_items
 from evalkit.types import Case, Judgment, Metric, Verdict

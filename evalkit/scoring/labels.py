@@ -8,7 +8,7 @@ labeled anyway, and has weight 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import ceil, floor, log, log10, sqrt
 from statistics import NormalDist
@@ -33,7 +33,7 @@ from evalkit.decision import (
     labels_at_hand,
 )
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.stats.arrays import Bounds, Floats, round_metric
+from evalkit.scoring.stats.arrays import Bounds, Floats, fewest, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, share, student_quantile
 from evalkit.types import Case, Metric
 from evalkit.values import frozen
@@ -271,7 +271,7 @@ def labels_for_width(metric: Metric, width: float, confidence: float) -> int | N
         surplus = 1 + z * sqrt(1 / at_hand + 1 / n)
         return 2 * _quantile(n, confidence) * surplus * spread <= width * sqrt(n)
 
-    return max(1, _rounded(_smallest(reaches)) - at_hand)
+    return max(1, _rounded(fewest(reaches, MOST)) - at_hand)
 
 
 def _is_by_labels(metric: Metric) -> bool:
@@ -323,19 +323,7 @@ def _clusters_needed(distance: float, spread: float, confidence: float) -> float
     """Return the smallest number of clusters that decides with probability `POWER`."""
     z = NormalDist().inv_cdf(POWER)
 
-    return _smallest(lambda n: distance * sqrt(n) / spread >= _quantile(n, confidence) + z)
-
-
-def _smallest(holds: Callable[[int], bool]) -> int:
-    """Return the smallest number, at least 2, from which a condition holds."""
-    high = 2
-    while high < MOST and not holds(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return fewest(lambda n: distance * sqrt(n) / spread >= _quantile(n, confidence) + z, MOST)
 
 
 def _clusters_without_error(distance: float, reach: float, n: int, confidence: float) -> float:

@@ -16,7 +16,7 @@ from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY
 from evalkit.scoring.columns import NONE
 from evalkit.scoring.metrics.agreement import contradictions
 from evalkit.scoring.metrics.correlation import spearman_statistic
-from evalkit.scoring.stats import confusion
+from evalkit.scoring.stats import coefficients
 from evalkit.scoring.stats import paired as tests
 from evalkit.scoring.stats.arrays import round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, metric_of_draws, resample
@@ -513,4 +513,4 @@ def _kappa(one: Contender, numbers: Mapping[str, int]) -> Statistic:
     tally = Tally(np.array([case for case, *_ in labeled], dtype=np.int64), len(numbers))
     cell = np.array([names[label] * len(names) + names[given] for _, label, given in labeled], dtype=np.int64)
     cells = [tally(cell == number) for number in range(len(names) ** 2)]
-    return Statistic(KAPPA, np.stack(cells, axis=1), confusion.kappa, len(labeled))
+    return Statistic(KAPPA, np.stack(cells, axis=1), coefficients.kappa, len(labeled))

@@ -130,8 +130,8 @@ MISTAKES = {
 }
 
 
-# One of each kind as a process of its own; all of them by the function that the process calls.
-AS_PROCESS = ("misspelt key in a study", "row that is not JSON", "unknown flag")
+# Before and after composition as a process of its own; all of them by the function that the process calls.
+AS_PROCESS = ("row that is not JSON", "unknown flag")
 
 
 def check(mistake: str, commands: Commands, run: Callable[..., Done]) -> None:

@@ -22,7 +22,7 @@ PATTERN = r"Output \((?P<winner>[ab])\)"
 def words(replay: Replay, *models: str) -> list[str]:
     judges = [
         f"{{name: {model}, model: openai/{model}-Vanilla, api_base: 'http://127.0.0.1:{replay.port}/v1', "
-        f"price: {{input: {PRICES[model][0]}, output: {PRICES[model][1]}}}}}"
+        f"transport: direct, price: {{input: {PRICES[model][0]}, output: {PRICES[model][1]}}}}}"
         for model in models
     ]
     return [

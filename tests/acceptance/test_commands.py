@@ -189,7 +189,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
     [
         (signal.SIGINT, 1, "litellm"),
         (signal.SIGINT, 2, "direct"),
-        (signal.SIGTERM, 1, "direct"),
+        pytest.param(signal.SIGTERM, 1, "direct", marks=pytest.mark.thorough),
         (signal.SIGHUP, 1, "direct"),
     ],
     ids=["once", "twice", "terminated", "hung up"],

@@ -250,16 +250,16 @@ SITUATIONS = (
         for orders in (1, 2)
     ),
     Situation(
-        "20,000 weak scores",
-        lambda: weak_scores(20_000),
+        "8,000 weak scores",
+        lambda: weak_scores(8_000),
         (USELESS, r"hardly more than by chance \(Spearman 0\.0\d \[0\.0\d, 0\.0\d\]"),
         (ANY_TRUST,),
         ("几乎不高于随机",),
     ),
     Situation(
-        "20,000 weak verdicts",
-        lambda: weak_pairs(20_000),
-        (USELESS, r"hardly more than by chance \(right in 52% \[51, 52\]"),
+        "8,000 weak verdicts",
+        lambda: weak_pairs(8_000),
+        (USELESS, r"hardly more than by chance \(right in 5[12]% \[5[01], 5[23]\]"),
         (ANY_TRUST,),
         ("几乎不高于随机",),
     ),
@@ -450,13 +450,6 @@ ITEMS = some(300, 0.6)
 MISSES = [label or k % 5 > 1 for k, label in enumerate(ITEMS)]
 CHECKLISTS = (
     Situation(
-        "perfect items",
-        lambda: items(ITEMS),
-        (r"Trust this judge for single verdicts on checklist items like these: right in 100% \[9\d, 100\] of 300",),
-        (LABEL_MORE,),
-        ("可以信任该裁判的单个结论",),
-    ),
-    Situation(
         "all labels met",
         lambda: items([True] * 240, some(240, 0.93)),
         ("Add labels of another class first: all 240 labels are the same", r"same answer in 93% \[\d+, \d+\]"),
@@ -464,11 +457,11 @@ CHECKLISTS = (
         ("其他类别的标注",),
     ),
     Situation(
-        "reversed items",
-        lambda: items(ITEMS, [label == (k % 11 == 0) for k, label in enumerate(ITEMS)]),
-        (USELESS, "less than chance", "check that the labels are not reversed"),
-        (r"judge yet\b",),
-        ("低于随机",),
+        "perfect items",
+        lambda: items(ITEMS),
+        (r"Trust this judge for single verdicts on checklist items like these: right in 100% \[9\d, 100\] of 300",),
+        (LABEL_MORE,),
+        ("可以信任该裁判的单个结论",),
     ),
     Situation(
         "finds 40% of what is not met",
@@ -476,6 +469,13 @@ CHECKLISTS = (
         ("corrected by labels", r"met 2\d \[\d+, \d+\] points more often", r"it finds only 4\d% .* labeled 'not met'"),
         (TRUST,),
         ("标注为“不满足”的",),
+    ),
+    Situation(
+        "reversed items",
+        lambda: items(ITEMS, [label == (k % 11 == 0) for k, label in enumerate(ITEMS)]),
+        (USELESS, "less than chance", "check that the labels are not reversed"),
+        (r"judge yet\b",),
+        ("低于随机",),
     ),
 )
 
@@ -516,7 +516,7 @@ def run(call: Call, tmp_path: Path, provider: Provider, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("situation", CHECKLISTS, ids=lambda situation: situation.name)
+@pytest.mark.parametrize("situation", some_of(CHECKLISTS, 2), ids=lambda situation: situation.name)
 def test_checklists(run: Call, provider: Provider, tmp_path: Path, situation: Situation) -> None:
     provider.rule = answers_items
     words = ("mode=checklist", "mode.ask=together", "dataset.fields.checklist=rubrics", "prompt=zh")
@@ -539,12 +539,12 @@ def sweep(run: Call, provider: Provider, *models: str) -> Done:
     provider.rule = scores_answers
     rows = [{"id": f"c{k}", "prompt": f"Q{k}?", "response": f"Answer {k}", "label": k % 5 + 1} for k in range(200)]
     names = ",".join(f"openai/{model}" for model in models)
-    words = ("mode=pointwise", "criteria=overall", f"judge.model={names}", "hydra.sweep.dir=sweep")
+    words = ("mode=pointwise", "criteria=overall", f"judge.model={names}", f"hydra.sweep.dir={len(models)}")
     return run(rows, *words, "-m")
 
 
 @pytest.mark.slow
-def test_a_sweep_says_once_which_judge_to_use(run: Call, provider: Provider) -> None:
+def test_a_sweep_says_once_which_judge_to_use_or_that_none_is_useful(run: Call, provider: Provider) -> None:
     out = " ".join(sweep(run, provider, "perfect", "coin", "same").out.split())
     last = out.rpartition("leaderboard: ")[2]
     assert re.search(
@@ -558,10 +558,6 @@ def test_a_sweep_says_once_which_judge_to_use(run: Call, provider: Provider) -> 
     assert {"coin", "same"} == set(re.findall(r"openai/(\w+)", untrusted[0]))
     assert "better than chance" not in out
     assert not re.search(r"\d of 3 jobs", out)
-
-
-@pytest.mark.slow
-def test_a_sweep_of_useless_judges_says_to_use_none(run: Call, provider: Provider) -> None:
     out = " ".join(sweep(run, provider, "coin", "same").out.split())
     assert "✗ Use none of these configurations: no judge is to be trusted." in out
 

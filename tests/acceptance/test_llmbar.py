@@ -13,6 +13,7 @@ import pytest
 from evalkit.cli import main
 from tests.support.command_line import Done
 from tests.support.replaying import FOLDERS, Replay, replay_data
+from tests.support.thorough import some_of
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
@@ -32,6 +33,7 @@ TABLE = {
     ("GPTInst", "ChatGPT", "CoT"): (28, 26, 8, 54, 1),
     ("Natural", "PaLM2", "Vanilla"): (78, 88, 73, 80, 4),
 }
+WITHIN = 0.15
 SIZE = {"Natural": 100, "GPTInst": 92}
 Row = tuple[str, str, str]
 SWEEPS = sorted({(subset, strategy == "CoT") for subset, _, strategy in TABLE})
@@ -77,9 +79,15 @@ def words(replay: Replay, sweep: tuple[str, bool]) -> list[str]:
         "swap=both",
         "tracking=none",
         "scoring.bootstrap=100",
-        f"judge.transport={'litellm' if sweep[1] else 'direct'}",  # each in both subsets
+        f"judge.transport={'litellm' if sweep == ('GPTInst', True) else 'direct'}",
         "-m",
     ]
+
+
+def priced(replay: Replay, subset: str, prompt: int, completion: int) -> list[str]:
+    """Return the words of the sweep over judges that reason, with a price in US$ per million tokens."""
+    _, *sweep = words(replay, (subset, True))
+    return [*sweep, "judge.transport=direct", f"judge.price={{input: {prompt}, output: {completion}}}"]
 
 
 def readings(replay: Replay, row: Row) -> list[tuple[bool | None, bool | None]]:
@@ -160,19 +168,45 @@ def test_a_second_run_sends_nothing_and_finds_the_same(
         assert (again["calls"]["sent"], again["calls"]["stored"]) == (0, 2 * SIZE[row[0]])
 
 
-def test_a_plan_costs_what_the_run_then_costs(
-    replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Done]
+def test_a_plan_after_some_cases_costs_what_the_run_then_costs(
+    judged: dict[Row, Path], replay: Replay, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Done]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "any")
-    _, *sweep = words(replay, ("Natural", True))
-    sweep += ["judge.transport=direct", "judge.price={input: 1, output: 5}"]
+    sweep = priced(replay, "Natural", 1, 5)
     call("run", *sweep, "dataset.limit=20", "hydra.sweep.dir=some")
     planned = call("plan", *sweep).out
     [total] = [line for line in planned.splitlines() if line.startswith("all, shared")]
-    call("run", *sweep, "hydra.sweep.dir=all")
-    paid = sum(metrics(path.parent)["cost_usd"] for path in (tmp_path / "all").glob("*/metrics.json"))
-    assert paid > 0
-    assert float(total.split()[-1].lstrip("$")) == pytest.approx(paid, rel=0.15)
+    remaining = 0.0
+    for job, row in enumerate(rows_of(("Natural", True))):
+        every, paid = (metrics(folder)["tokens"] for folder in (judged[row], Path("some") / str(job)))
+        remaining += every["prompt"] - paid["prompt"] + 5 * (every["completion"] - paid["completion"])
+    assert float(total.split()[-1].lstrip("$")) == pytest.approx(remaining / 1e6, rel=WITHIN)
+
+
+@pytest.mark.parametrize("subset", some_of(["Natural", "GPTInst"], 2))
+def test_a_pilot_tells_what_published_judges_cost(
+    subset: str, judged: dict[Row, Path], replay: Replay, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Done]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    asked = replay.stat()["requests"]
+    judges = rows_of((subset, True))
+    told = call("plan", *priced(replay, subset, 30, 60), "--pilot", "80").out
+    requests = 80 * len(judges)
+    assert replay.stat()["requests"] - asked == requests
+    assert f"pilot: {requests} random requests, {requests} calls sent, " in told
+    lines = [re.split(r"\s{2,}", line.strip()) for line in told.splitlines()]
+    planned = [dict(zip(lines[0], line, strict=True)) for line in lines[1:] if len(line) == len(lines[0])]
+    for row, plan in zip(judges, planned, strict=False):
+        assert plan["job"] == f"judge.model=openai/{row[1]}-CoT"
+        assert plan["to send"] == str(2 * SIZE[subset] - 80)
+        tokens, share = metrics(judged[row])["tokens"], 1 - 40 / SIZE[subset]
+        for column, every in (
+            ("prompt tokens, about", tokens["prompt"]),
+            ("answer tokens, about", tokens["completion"]),
+            ("cost, about", (30 * tokens["prompt"] + 60 * tokens["completion"]) / 1e6),
+        ):
+            expected = float(plan[column].replace(",", "").removeprefix("$"))
+            assert expected == pytest.approx(share * every, rel=WITHIN), (row, column)
 
 
 def test_the_study_pays_each_judging_once_and_its_leaderboard_is_the_published_table(

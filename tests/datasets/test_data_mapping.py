@@ -197,6 +197,8 @@ def test_conversations_are_rendered_readably(data) -> None:
     )
     assert dataset.cases[0].responses[0].text == "Hello"
     assert f"conversations rendered as text: 2 (first: {dataset.source}:1)" in dataset.notes
+    odd = {**row, "prompt": [CHAT[0], {"role": "assistant", "content": None, "tool_calls": "oops"}]}
+    assert load(data(odd)).cases[0].prompt.endswith('[assistant]\n(calls "oops")')
     part = load(data({**row, "prompt": {"messages": CHAT}}), fields={"prompt": "prompt.messages.0.content"})
     assert part.cases[0].prompt == "Be kind."
 

@@ -170,6 +170,14 @@ def test_responses_as_texts_and_as_objects(write) -> None:
     assert dataset.notes == (f"responses with a 'tokens', which is not used: 1 (first: {dataset.source}:1)",)
 
 
+def test_a_column_with_the_name_of_labels_is_not_ignored_silently(write) -> None:
+    rows = {"id": "1", "prompt": "p", "response": "r", "Grade": 3}
+    note = "column 'Grade' is metadata: if it has the labels, set dataset.fields.label=Grade"
+    assert load(write(rows), "pointwise").notes == (note,)
+    assert load(write(rows), "pointwise", fields={"label": "Grade"}).notes == ()
+    assert load(write({**rows, "label": 2}), "pointwise").notes == ()
+
+
 def test_csv_may_hold_lists_as_json(tmp_path: Path) -> None:
     rows = [{"id": "1", "prompt": "p", "context": "", "responses": '["a", "b", "c"]', "label": "[1, null, 2.5]"}]
     case = load(written(tmp_path / "d.csv", rows)).cases[0]

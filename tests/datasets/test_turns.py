@@ -230,6 +230,12 @@ DIALECTS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+def test_calls_that_are_not_a_list_are_one_call() -> None:
+    messages = [CHAT[1], {"role": "assistant", "content": "So.", "tool_calls": "oops"}]
+    (case,) = load([{"id": "a", "messages": messages}], unit="turn").cases
+    assert case.responses[0].text == "[turn 1, judged: assistant]\nSo.\n\n[turn 1, judged: call unnamed]\noops"
+
+
 @pytest.mark.parametrize("name", DIALECTS)
 def test_messages_of_each_tool_are_the_same_conversation(name: str) -> None:
     (case,) = load([{"id": "a", "messages": DIALECTS[name]}], unit="turn").cases

@@ -77,6 +77,9 @@ def test_flips_are_labeled_more_often_and_every_case_can_be():
     assert found.width < found.at_random < found.metric.high - found.metric.low
     assert found.effective > 60
     assert next_labels(result, 20) == found
+    whole = next_labels(result, 5_000)
+    assert (whole.labels, whole.effective, whole.width) == (200, pytest.approx(200), pytest.approx(whole.at_random))
+    assert all(next_labels(result, count).effective <= 200 for count in (100, 140, 159))
 
 
 def test_without_labels_kinds_of_verdicts_say_what_to_label():
@@ -189,6 +192,8 @@ def test_the_command_samples_and_says_what_to_expect(call: Callable[..., Done], 
     result = read_run(labeled)
     assert sum(INCLUSION in case.metadata for case in result.cases) == 30
     assert {case.metadata.get(INCLUSION) for case in result.cases} - {None} == set(chances.values())
+    done = call("label", "run", "--next", "5000")
+    assert "note: the run has 90 cases without a label, not 5,000: all are sampled" in done.out
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 from evalkit.scoring import score_run
-from evalkit.scoring.stats.confusion import kappa
+from evalkit.scoring.stats.coefficients import kappa
 
 VALUES = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: None}
 WINNER = st.sampled_from(["A", "TIE", "B"])

@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 
 from evalkit.scoring import score_run
 from evalkit.scoring.stats.bootstrap import Tally
-from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers
+from evalkit.scoring.stats.coefficients import alpha_of_classes, alpha_of_numbers
 from evalkit.types import Case, Judgment, Response
 
 # The example of Krippendorff 2011, section C: four observers, twelve units, some values missing.

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalkit.scoring.stats import confusion
-from evalkit.scoring.stats.confusion import Unread
+from evalkit.scoring.stats import coefficients
+from evalkit.scoring.stats.coefficients import Unread
 
 
 @st.composite
@@ -33,7 +33,7 @@ def fillings(unread):
 
 def of_class(c, name):
     def value(totals):
-        table = confusion.matrices(totals)
+        table = coefficients.matrices(totals)
         hit, verdicts, labels = table[:, c, c], table[:, :, c].sum(axis=1), table[:, c].sum(axis=1)
         n = table.sum(axis=(1, 2))
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -71,7 +71,7 @@ def test_rates_of_a_class_have_exact_bounds(unread, data):
     every, own = fillings(unread), unread.table.reshape(1, -1)
     for name in ("precision", "recall", "f1", "specificity", "youden"):
         value = of_class(c, name)
-        low, high = unread.of_class(getattr(confusion, name), c)
+        low, high = unread.of_class(getattr(coefficients, name), c)
         check((low, high), value(every), np.nan, exact=("low", "high"))
         observed = value(own)[0]
         if np.isfinite(observed):
@@ -80,14 +80,14 @@ def test_rates_of_a_class_have_exact_bounds(unread, data):
 
 SEVERAL_LABELS = {"kappa", "weighted_kappa", "matthews"}
 COEFFICIENTS = {
-    "balanced_accuracy": (lambda t: confusion.mean_defined(confusion.recalls(t)), ("low", "high")),
-    "macro_f1": (lambda t: confusion.mean_defined(confusion.f1_scores(t)), ("high",)),
-    "kappa": (confusion.kappa, ("low", "high")),
-    "weighted_kappa": (lambda t: confusion.weighted_kappa(t, 2), ("low", "high")),
-    "scott_pi": (confusion.scott_pi, ()),
-    "alpha": (confusion.alpha, ()),
-    "ac1": (confusion.ac1, ()),
-    "matthews": (confusion.matthews, ()),
+    "balanced_accuracy": (lambda t: coefficients.mean_defined(coefficients.recalls(t)), ("low", "high")),
+    "macro_f1": (lambda t: coefficients.mean_defined(coefficients.f1_scores(t)), ("high",)),
+    "kappa": (coefficients.kappa, ("low", "high")),
+    "weighted_kappa": (lambda t: coefficients.weighted_kappa(t, 2), ("low", "high")),
+    "scott_pi": (coefficients.scott_pi, ()),
+    "alpha": (coefficients.alpha, ()),
+    "ac1": (coefficients.ac1, ()),
+    "matthews": (coefficients.matthews, ()),
 }
 
 
@@ -112,9 +112,9 @@ def test_two_classes_have_exact_bounds_of_macro_f1_and_mcc(unread):
         COEFFICIENTS["macro_f1"][0](own)[0],
         exact=("low", "high"),
     )
-    values = confusion.matthews(every)
+    values = coefficients.matthews(every)
     if np.count_nonzero(unread.labels) == 2 and np.isfinite(values).all():
-        check(unread.matthews(), values, confusion.matthews(own)[0], exact=("low", "high"))
+        check(unread.matthews(), values, coefficients.matthews(own)[0], exact=("low", "high"))
 
 
 @settings(max_examples=100, deadline=None)
@@ -124,7 +124,7 @@ def test_bounds_by_numerator_and_denominator_apart_hold_every_filling_too(unread
         return
     every, own = fillings(unread), unread.table.reshape(1, -1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(confusion, "VERTICES", 0)
+        patch.setattr(coefficients, "VERTICES", 0)
         for name in ("scott_pi", "alpha", "ac1", "matthews"):
             value = COEFFICIENTS[name][0]
             check(getattr(unread, name)(), value(every), value(own)[0], exact=())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
 from evalkit.scoring import score_run
-from evalkit.scoring.stats.confusion import ac1, weighted_kappa
+from evalkit.scoring.stats.coefficients import ac1, weighted_kappa
 
 MARGINS = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: None}
 NAMES = ["A", "TIE", "B"]

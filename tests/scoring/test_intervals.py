@@ -18,7 +18,7 @@ from evalkit.scoring.stats import bootstrap, clusters
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, share_interval, wilson
 from evalkit.scoring.stats.bounded_intervals import bounded_mean, debiased_sum, invert_test, mixed
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import kappa
+from evalkit.scoring.stats.coefficients import kappa
 
 
 @given(st.integers(1, 60), st.data(), st.sampled_from([0.8, 0.95, 0.99]))

@@ -13,7 +13,7 @@ from evalkit.scoring.columns import CODES, NAMES, NONE, TIE, A, B, PassColumns, 
 from evalkit.scoring.stats.arrays import Bounds, Codes, Floats
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, weighted_sum
 from evalkit.scoring.stats.bounded_intervals import mixed
-from evalkit.scoring.stats.confusion import (
+from evalkit.scoring.stats.coefficients import (
     Confusion,
     Unread,
     ac1,

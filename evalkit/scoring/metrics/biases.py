@@ -413,7 +413,7 @@ def _score_leans(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColu
         return
     grade = (scored.grade - scale.min) / scale.span
     graded, known = np.isfinite(grade), np.isfinite(scored.raw)
-    on_scale = bool(((grade[graded] >= 0) & (grade[graded] <= 1)).all())
+    on_scale = not scored.off_scale(scale)
     difference = np.nan_to_num((scored.raw - scale.min) / scale.span - grade)
     tally, read = scored.tally, graded & known & on_scale
     why = UNLABELED if on_scale else "labels are not on the scale of the rubric"

@@ -11,7 +11,7 @@ import numpy as np
 from evalkit.core.turns import cited_turns, parts_of, unit_of
 from evalkit.scoring.stats.arrays import Bools, Codes
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
-from evalkit.scoring.stats.confusion import Confusion, kappa
+from evalkit.scoring.stats.coefficients import Confusion, kappa
 from evalkit.scoring.verdicts.checklists import CANNOT, MET, MISSING, NOT_MET, ItemColumns, Score
 from evalkit.types import Case
 

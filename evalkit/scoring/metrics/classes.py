@@ -19,12 +19,12 @@ from evalkit.scoring.judgments import ABSTAINED, MISSING, ClassColumns
 from evalkit.scoring.metrics.calibration import StatedConfidence, brier_statistic, ece_statistic
 from evalkit.scoring.metrics.corrections import class_corrections
 from evalkit.scoring.metrics.humans import class_annotator_results
-from evalkit.scoring.stats import confusion
+from evalkit.scoring.stats import coefficients
 from evalkit.scoring.stats.arrays import Bools, Bounds, Floats
 from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import Confusion
+from evalkit.scoring.stats.coefficients import Confusion
 from evalkit.values import JsonObject
 
 UNLABELED: Final = "no response has a label"
@@ -140,13 +140,13 @@ class LabeledClasses:
         )
 
         def f1_mean(totals: Floats) -> Floats:
-            return confusion.mean_defined(confusion.f1_scores(totals)[:, occur > 0])
+            return coefficients.mean_defined(coefficients.f1_scores(totals)[:, occur > 0])
 
         return [
             *first[:2],
             self._coefficient(
                 "class/balanced_accuracy",
-                lambda totals: confusion.recalls(totals).mean(axis=1),
+                lambda totals: coefficients.recalls(totals).mean(axis=1),
                 unread.balanced_accuracy() if labels.all() else (None, None),
                 each=1.0,
                 why=" and ".join(f"no label is {name}" for name in unlabeled),
@@ -158,7 +158,7 @@ class LabeledClasses:
                 each=1.0,
                 absent=f"without {', '.join(absent)}, which no label names" if absent else None,
             ),
-            self._coefficient("class/mcc", confusion.matthews, unread.matthews(), contrast=True),
+            self._coefficient("class/mcc", coefficients.matthews, unread.matthews(), contrast=True),
             *first[2:],
         ]
 
@@ -176,13 +176,13 @@ class LabeledClasses:
         )
         found = [
             accuracy,
-            self._coefficient("agreement/kappa", confusion.kappa, unread.kappa(), contrast=True),
-            self._coefficient("agreement/scott_pi", confusion.scott_pi, unread.scott_pi()),
-            self._coefficient("agreement/ac1", confusion.ac1, unread.ac1()),
-            self._coefficient("agreement/alpha", confusion.alpha, unread.alpha()),
+            self._coefficient("agreement/kappa", coefficients.kappa, unread.kappa(), contrast=True),
+            self._coefficient("agreement/scott_pi", coefficients.scott_pi, unread.scott_pi()),
+            self._coefficient("agreement/ac1", coefficients.ac1, unread.ac1()),
+            self._coefficient("agreement/alpha", coefficients.alpha, unread.alpha()),
         ]
         for power, name in ((1, "agreement/kappa_weighted"), (2, "agreement/kappa_quadratic")) * columns.ordered:
-            value = partial(confusion.weighted_kappa, power=power)
+            value = partial(coefficients.weighted_kappa, power=power)
             found.append(self._coefficient(name, value, unread.weighted_kappa(power), contrast=True))
         return found
 
@@ -248,11 +248,11 @@ class LabeledClasses:
 
 
 CONTRASTS: Final[Mapping[str, tuple[Callable[[Floats], Floats], tuple[int, ...], str]]] = {
-    "precision": (confusion.precision, (0, 1), "no answer is"),
-    "recall": (confusion.recall, (0, 2), "no label is"),
-    "specificity": (confusion.specificity, (1, 3), "every label is"),
-    "f1": (confusion.f1, (0, 1, 2), "no answer and no label is"),
-    "youden_j": (confusion.youden, (0, 1, 2, 3), "either every label or none is"),
+    "precision": (coefficients.precision, (0, 1), "no answer is"),
+    "recall": (coefficients.recall, (0, 2), "no label is"),
+    "specificity": (coefficients.specificity, (1, 3), "every label is"),
+    "f1": (coefficients.f1, (0, 1, 2), "no answer and no label is"),
+    "youden_j": (coefficients.youden, (0, 1, 2, 3), "either every label or none is"),
 }
 """Statistics of one class against all others: which of hits, false alarms, misses and the rest each counts, and why it
 is undefined, before the name of the class."""

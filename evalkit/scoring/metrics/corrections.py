@@ -18,7 +18,7 @@ from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, ratio
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import Confusion
+from evalkit.scoring.stats.coefficients import Confusion
 from evalkit.values import JsonObject, frozen
 
 RANDOM = "valid if the labels are a random subset"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns import ScoreColumns, VerdictColumns
+from evalkit.scoring.columns import NO_SCALE, ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Bounds, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Columns, Statistic, Tally, ratio, undefined
 from evalkit.scoring.stats.bounded_intervals import Reach
@@ -484,9 +484,6 @@ def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns, known: Bools
     dx, dy = signs
     agreement, untied_x, untied_y = verdicts.tally.columns(dx * dy, np.abs(dx), np.abs(dy))
     return divide(agreement, np.sqrt(untied_x * untied_y))
-
-
-NO_SCALE = "rewards have no scale to share with grades"
 
 
 def scale_statistics(scored: ScoreColumns, scale: Scale) -> list[Statistic]:

@@ -14,7 +14,7 @@ from evalkit.scoring.metrics.correlation import moments, pearson_r
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally, mean_of, undefined
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers
+from evalkit.scoring.stats.coefficients import alpha_of_classes, alpha_of_numbers
 from evalkit.types import Case, Metric
 from evalkit.values import JsonObject, frozen
 

@@ -12,12 +12,11 @@ import numpy as np
 from evalkit.core.scale import Scale
 from evalkit.scoring.columns import NONE, TIE, A, B, VerdictColumns
 from evalkit.scoring.judgments import MISSING, ClassColumns
-from evalkit.scoring.metrics.correlation import NO_SCALE
 from evalkit.scoring.metrics.rates import reason_rate
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts, mixed
-from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers
+from evalkit.scoring.stats.coefficients import alpha_of_classes, alpha_of_numbers
 from evalkit.values import JsonObject, frozen
 
 ALONE: Final = "no unit was judged by two judges"
@@ -85,9 +84,8 @@ def panel_statistics(scale: Scale, panel: VerdictColumns, each: Sequence[Verdict
     graded = grade[np.isfinite(grade)]
     if not len(graded) and panel.labeled.any():
         return [alpha, *shared_errors(winners)]
-    on_scale = not scale.real and bool(((scale.min <= graded) & (graded <= scale.max)).all())
-    why = NO_SCALE if scale.real else f"grades are not on the judge's scale, {scale.name()}"
-    truth = grade if on_scale else np.full(len(grade), np.nan)
+    why = panel.scores.off_scale(scale)
+    truth = np.full(len(grade), np.nan) if why else grade
     return [alpha, *shared_errors(PanelVotes(scores, truth, tally, numbers=True), why if len(graded) else NO_LABEL)]
 
 

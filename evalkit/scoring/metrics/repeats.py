@@ -17,7 +17,7 @@ from evalkit.scoring.judgments import MISSING, ClassColumns, JudgmentColumns, of
 from evalkit.scoring.metrics.ranking import Games, by_value, standing
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide, round_metric, runs
 from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tally, ratio, undefined
-from evalkit.scoring.stats.confusion import alpha_of_classes, alpha_of_numbers
+from evalkit.scoring.stats.coefficients import alpha_of_classes, alpha_of_numbers
 from evalkit.scoring.verdicts.pairs import (
     at_threshold,
     judgment_scores,

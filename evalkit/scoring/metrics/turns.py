@@ -16,7 +16,6 @@ from evalkit.core.scale import PASSES, Scale
 from evalkit.core.turns import CONVERSATION, TURN, TURNS, UNIT_KEYS
 from evalkit.scoring.columns import ScoreColumns, VerdictColumns
 from evalkit.scoring.judgments import ClassColumns
-from evalkit.scoring.metrics.correlation import NO_SCALE
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
 from evalkit.scoring.verdicts.checklists import MET, MISSING, NOT_MET, ItemColumns, score_items
@@ -193,20 +192,8 @@ def _of_items(columns: ItemColumns) -> Agreement:
     return Agreement(columns.judged == columns.label, read, labeled & (columns.judged == MISSING), columns.tally)
 
 
-def _on_scale(scale: Scale, scored: ScoreColumns) -> str:
-    """Return why grades and scores cannot be compared; nothing if they can."""
-    if scale.real:
-        return NO_SCALE
-    grades = scored.grade[np.isfinite(scored.grade)]
-    return (
-        ""
-        if ((scale.min <= grades) & (grades <= scale.max)).all()
-        else f"grades are not on the judge's scale, {scale.name()}"
-    )
-
-
 def _of_scores(scale: Scale, scored: ScoreColumns) -> Agreement:
-    why = _on_scale(scale, scored)
+    why = scored.off_scale(scale)
     graded, known = np.isfinite(scored.grade) & (not why), np.isfinite(scored.raw)
     distance = np.nan_to_num(np.abs(scored.raw - scored.grade) / scale.span)
     return Agreement(1 - distance, graded & known, graded & ~known, scored.tally, why or UNLABELED)
@@ -228,7 +215,7 @@ def _class_passes(columns: ClassColumns) -> Passes:
 
 
 def _score_passes(scale: Scale, scored: ScoreColumns) -> Passes:
-    why = _on_scale(scale, scored)
+    why = scored.off_scale(scale)
     least = 0.0 if scale.real else scale.min + PASSES * scale.span
     verdicts, labels = (
         _coded(scored.tally, of >= least - FUZZ, np.isfinite(of) & (not scale.real))

@@ -1,7 +1,9 @@
-"""Array types, grouped sums, ratios and rounding."""
+"""Array types, grouped sums, ratios, rounding and bisection."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable
 from math import isfinite
 from typing import TypeAlias
 
@@ -91,3 +93,26 @@ def runs(group: Ints, values: Floats) -> tuple[Ints, Floats, Ints]:
     new[1:] = (group[1:] != group[:-1]) | (np.diff(values) > FUZZ)
     starts = np.flatnonzero(new)
     return group[starts], values[starts], np.diff(np.append(starts, len(values)))
+
+
+def bisect(beyond: Callable[[float], bool], inside: float, outside: float, steps: int) -> tuple[float, float]:
+    """Return the numbers, closer by half with each step, between which a monotonic condition begins to hold.
+
+    Args:
+        beyond: the condition.
+        inside: a number at which it does not hold.
+        outside: a number at which it does, greater or less.
+        steps: the number of steps.
+    """
+    for _ in range(steps):
+        middle = (inside + outside) / 2
+        inside, outside = (inside, middle) if beyond(middle) else (middle, outside)
+    return inside, outside
+
+
+def fewest(holds: Callable[[int], bool], most: int) -> int:
+    """Return the smallest number, from 2 to about `most`, from which a condition holds."""
+    high = 2
+    while high < most and not holds(high):
+        high *= 2
+    return bisect_left(range(high // 2 + 1, high), True, key=holds) + high // 2 + 1

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.arrays import Bools, Bounds, Floats, Ints, bisect, divide, round_metric
 from evalkit.scoring.stats.bounded_intervals import (
     FEW,
     PseudoCounts,
@@ -28,6 +28,7 @@ from evalkit.scoring.stats.bounded_intervals import (
     bounded_mean,
     debiased_sum,
     invert_test,
+    kinds,
     mixed,
     standard_errors,
     toward,
@@ -458,11 +459,10 @@ def resample(
     distinct, indices = _distinct_columns({id(statistic.table): statistic.table for statistic in statistics})
     summed = distinct if clusters.number is None else [clusters.sums(column) for column in distinct]
     some_weighted = any(statistic.weighted for statistic in statistics)
-    kinds = None if paired or some_weighted or clusters.count < MANY else _kinds(summed)
-    if kinds is None:
+    first, counts = kinds([] if paired or some_weighted or clusters.count < MANY else summed)
+    if not 0 < len(first) <= clusters.count // 16:
         draws = clusters.draw(scoring.bootstrap, scoring.seed)
     else:
-        first, counts = kinds
         summed = [column[first] for column in summed]
         generator, shares = np.random.default_rng(scoring.seed), counts / clusters.count
         sampled = generator.multinomial(clusters.count, shares, size=scoring.bootstrap)
@@ -474,19 +474,6 @@ def resample(
         for row, statistic in enumerate(statistics):
             out[row, rows] = statistic.value(by_case if statistic.weighted else totals[id(statistic.table)])
     return out
-
-
-def _kinds(columns: Sequence[NDArray[Any]]) -> tuple[Ints, Ints] | None:
-    """Return the first cluster of each kind and their counts; `None` if most kinds have few clusters.
-
-    Clusters of a kind are equal in all columns. Their fingerprints are equal, and else almost surely differ.
-    """
-    factors = np.random.default_rng(0).random(len(columns))
-    fingerprints = np.zeros(len(columns[0]) if columns else 0)
-    for column, factor in zip(columns, factors, strict=True):
-        fingerprints += factor * column
-    _, first, counts = np.unique(fingerprints, return_index=True, return_counts=True)
-    return (first, counts) if 0 < len(first) <= len(fingerprints) // 16 else None
 
 
 def _distinct_columns(tables: Mapping[int, Table]) -> tuple[list[NDArray[Any]], dict[int, list[int]]]:
@@ -621,11 +608,8 @@ def student_quantile(p: float, degrees: int) -> float:
         terms = [float(np.polyval(one, z * z)) / divisor for one, divisor in _CORNISH_FISHER]
         return z * (1 + sum(term / float(degrees) ** power for power, term in enumerate(terms, 1)))
     inside = _student_inside(degrees)
-    low, high = -pi / 2, pi / 2
-    for _ in range(80):  # bisection to the last bit
-        angle = (low + high) / 2
-        low, high = (angle, high) if (1 + inside(angle)) / 2 < p else (low, angle)
-    return sqrt(degrees) * tan((low + high) / 2)
+    ends = bisect(lambda angle: (1 + inside(angle)) / 2 >= p, -pi / 2, pi / 2, 80)  # to the last bit
+    return sqrt(degrees) * tan(sum(ends) / 2)
 
 
 def student_share(t: float, degrees: int) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from evalkit.scoring.stats.arrays import Bounds, Floats
+from evalkit.scoring.stats.arrays import Bounds, Floats, Ints, bisect
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.values import frozen
 
@@ -125,10 +126,7 @@ def _first_crossing(increasing: Callable[[float], float], target: float) -> floa
     low, high = 0.0, 1.0
     while increasing(high) < target and high < 1e6:
         low, high = high, 2 * high
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if increasing(middle) < target else (low, middle)
-    return high
+    return bisect(lambda t: increasing(t) >= target, low, high, STEPS)[1]
 
 
 def bounded_mean(
@@ -198,9 +196,7 @@ class PseudoCounts:
         """
         sums = sums[sums.any(axis=1)]
         # Clusters with equal sums are one term, whose weight is that of all of them.
-        # Their fingerprints are equal, and else almost surely differ.
-        fingerprints = (sums * np.random.default_rng(0).random(sums.shape[1])).sum(axis=1)
-        _, first, counts = np.unique(fingerprints, return_index=True, return_counts=True)
+        first, counts = kinds(sums.T)
         if len(first) > FEW:
             return None
         size = float((sums @ self.units).mean())
@@ -208,6 +204,18 @@ class PseudoCounts:
         weights = generator.standard_gamma(counts.astype(np.float64), size=(resamples, len(counts)))
         pseudo = generator.standard_gamma(self.weights, size=(resamples, len(self.weights)))
         return np.asarray(weights @ sums[first] + size * pseudo @ self.rows)
+
+
+def kinds(columns: Sequence[NDArray[Any]] | Floats) -> tuple[Ints, Ints]:
+    """Return the first row of each kind, whose rows are equal in all columns, and the number of its rows.
+
+    Their fingerprints are equal, and else almost surely differ.
+    """
+    fingerprints = np.zeros(len(columns[0]) if len(columns) else 0)
+    for column, factor in zip(columns, np.random.default_rng(0).random(len(columns)), strict=True):
+        fingerprints += factor * column
+    _, first, counts = np.unique(fingerprints, return_index=True, return_counts=True)
+    return first, counts
 
 
 def standard_errors(values: Floats, counts: Floats, clusters: Clusters) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints
+from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, bisect
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, student_share
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Unit, Verdict
@@ -182,18 +182,10 @@ def tango(only_first: float, only_second: float, n: float, confidence: float) ->
         variance = n * (2 * share + difference * (1 - difference))
         return (only_first - only_second - n * difference) / sqrt(variance) if variance > 1e-12 else 0.0
 
-    return _crossing(statistic, -1.0, observed, z), _crossing(statistic, observed, 1.0, -z)
+    def crossing(low: float, high: float, target: float) -> float:
+        return sum(bisect(lambda difference: statistic(difference) <= target, low, high, 50)) / 2
 
-
-def _crossing(statistic: Callable[[float], float], low: float, high: float, target: float) -> float:
-    """Return where a decreasing function crosses `target` between `low` and `high`, by bisection, or an end."""
-    for _ in range(50):
-        middle = (low + high) / 2
-        if statistic(middle) > target:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    return crossing(-1.0, observed, z), crossing(observed, 1.0, -z)
 
 
 def wilcoxon(difference: Floats) -> tuple[float | None, str]:

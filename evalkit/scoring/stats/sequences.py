@@ -24,7 +24,7 @@ from math import log
 
 import numpy as np
 
-from evalkit.scoring.stats.arrays import Floats
+from evalkit.scoring.stats.arrays import Floats, bisect, fewest
 from evalkit.scoring.stats.bounded_intervals import STEPS
 
 _EDGES = np.geomspace(5e-4, 1, 41)
@@ -33,7 +33,7 @@ _BETS = (_EDGES[1:] + _EDGES[:-1]) / 2
 _NARROW = np.diff(_EDGES) * np.exp(-((_BETS / 0.1) ** 2) / 2)
 _WEIGHTS = 0.75 * _NARROW / _NARROW.sum() + 0.25 * np.diff(_EDGES) / np.diff(_EDGES).sum()
 """How the capital is spread over them: small bets win for shares near 0.5, large ones for shares near 0 or 1."""
-_SMALLEST = 1e-12
+_SMALLEST, MOST = 1e-12, 10**9
 
 
 def mean_sequence(
@@ -72,13 +72,7 @@ def clusters_needed(width: float, confidence: float, share: float = 0.5) -> int:
 
     A share of 0.5 takes the most, of 0 the fewest.
     """
-    few, many = 1, 2
-    while _width(many, share, confidence) > width:
-        few, many = many, 2 * many
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (middle, many) if _width(middle, share, confidence) > width else (few, middle)
-    return many
+    return fewest(lambda clusters: _width(clusters, share, confidence) <= width, MOST)
 
 
 def width_of(clusters: int, confidence: float) -> float:
@@ -114,14 +108,8 @@ def _bound(rows: Floats, times: Floats, end: float, confidence: float) -> float:
     limit = -log(1 - confidence)
     if not len(rows) or not (total := float(times @ rows[:, 1])):
         return end
-    inside, outside = float(times @ rows[:, 0]) / total, end
-    for _ in range(STEPS):
-        middle = (inside + outside) / 2
-        if _log_capital(rows, times, middle, above=end == 0.0) < limit:
-            inside = middle
-        else:
-            outside = middle
-    return outside
+    inside = float(times @ rows[:, 0]) / total
+    return bisect(lambda mean: _log_capital(rows, times, mean, above=end == 0.0) >= limit, inside, end, STEPS)[1]
 
 
 def _log_capital(rows: Floats, times: Floats, mean: float, *, above: bool) -> float:
