@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ from evalkit import types
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.results import Calls, RunResult
-from evalkit.runs import layout, read_run, write_run
+from evalkit.runs import layout, read_run, unused_folder, write_run
 from evalkit.runs.records import decoder
 from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, TokenLogprob, Usage, Verdict
 
@@ -58,6 +59,7 @@ cases = st.builds(
     context=maybe(texts),
     reference=maybe(texts),
     label=maybe(winners),
+    labels=st.dictionaries(texts, winners | st.lists(maybe(finite), min_size=1, max_size=3).map(tuple), max_size=2),
     metadata=objects,
 )
 tokens = st.builds(
@@ -115,7 +117,9 @@ metrics = st.dictionaries(texts, st.builds(Metric, name=st.just(""), value=maybe
 results = st.builds(
     RunResult,
     folder=st.none(),
-    config=st.text(max_size=20).map(lambda text: config(criteria={"q": {"description": text}})),
+    config=texts.filter(lambda text: not re.search("[\ud800-\udfff]", text)).map(
+        lambda text: config(criteria={"q": {"description": text}})
+    ),
     manifest=objects,
     cases=st.lists(cases, max_size=2).map(tuple),
     judgments=st.lists(judgments, max_size=2).map(tuple),
@@ -171,9 +175,6 @@ def test_figures_stand_in_a_folder_of_their_own_and_those_of_other_scores_go(tmp
     assert [(p.name, p.read_text()) for p in (tmp_path / "figures").iterdir()] == [("b.svg", "<svg>2</svg>")]
     write_run(tmp_path, result, {"report.html": ""})
     assert not (tmp_path / "figures").exists()
-    for name in ("figures", "figures/..", "figures/a/b.svg", "other/a.svg", "figures/"):
-        with pytest.raises(ValueError, match="not a valid name"):
-            write_run(tmp_path, result, {name: "x"})
 
 
 def test_files_are_the_documented_ones(tmp_path: Path, result: RunResult) -> None:
@@ -232,22 +233,12 @@ def test_what_is_not_finite_in_a_judges_words_does_not_lose_the_run(tmp_path: Pa
     assert "NaN}" not in (tmp_path / "judgments.jsonl").read_text(encoding="utf-8")
 
 
-def test_texts_that_utf8_or_line_readers_cannot_hold_survive(tmp_path: Path, result: RunResult) -> None:
-    odd = "a\ud800b\udfffc\x00\x85\u2028\n"
-    case = replace(result.cases[0], prompt=odd, metadata=MappingProxyType({odd: odd}))
-    given = replace(
-        result, cases=(case,), manifest={"note": odd}, config=config(criteria={"q": {"description": "\x85\u2028\n"}})
-    )
-    write_run(tmp_path, given)
-    assert read_run(tmp_path) == replace(given, folder=str(tmp_path))
-    assert len((tmp_path / "cases.jsonl").read_text(encoding="utf-8").splitlines()) == 1
-
-
 def test_values_json_does_not_have_become_plain(tmp_path: Path, result: RunResult) -> None:
     numpy = pytest.importorskip("numpy")
-    case = replace(result.cases[0], metadata={"n": numpy.int64(3), "where": Path("a"), "tags": {"b", "a"}})
+    odd = MappingProxyType({"a": 1})
+    case = replace(result.cases[0], metadata={"n": numpy.int64(3), "where": Path("a"), "tags": {"b", "a"}, "odd": odd})
     write_run(tmp_path, replace(result, cases=(case,)))
-    assert read_run(tmp_path).cases[0].metadata == {"n": 3, "where": "a", "tags": ["a", "b"]}
+    assert read_run(tmp_path).cases[0].metadata == {"n": 3, "where": "a", "tags": ["a", "b"], "odd": {"a": 1}}
 
 
 @pytest.mark.parametrize("where", ["verdicts", "metrics", "manifest"])
@@ -269,6 +260,8 @@ def test_a_field_of_any_type_is_taken_as_it_is() -> None:
 
 
 # When it cannot be written
+
+INVALID_FIGURES = ("figures", "figures/..", "figures/a/b.svg", "other/a.svg", "figures/")
 
 
 @pytest.mark.parametrize("moment", ["fsync", "replace"])
@@ -318,7 +311,7 @@ def test_a_folder_that_cannot_be(tmp_path: Path, result: RunResult) -> None:
         assert str(caught.value).startswith(f"{folder}: ")
 
 
-@pytest.mark.parametrize("name", ["../out.html", "a/b.html", "", "..", "config.yaml"])
+@pytest.mark.parametrize("name", ["../out.html", "a/b.html", "", "..", "config.yaml", *INVALID_FIGURES])
 def test_further_files_stay_in_the_folder(tmp_path: Path, result: RunResult, name: str) -> None:
     with pytest.raises(ValueError, match="not a valid name for an additional file"):
         write_run(tmp_path, result, {name: "x"})
@@ -392,69 +385,29 @@ def test_a_file_that_cannot_be_read_is_named(
 
 
 DAMAGE = [
-    ("judgments.jsonl", '"status": "ok"', '"status": "okay"', ":1: the file is damaged (status: expected one of"),
-    ("judgments.jsonl", '"sample": 0', '"sample": 0.5', ":1: the file is damaged (sample: expected an integer"),
-    ("judgments.jsonl", '"prompt_tokens": 310', '"prompt_tokens": "x"', ":1: the file is damaged (completion.usage."),
-    ("judgments.jsonl", '"items": {}}', '"items": [', ":1: the file is damaged (Expecting value"),
-    (
-        "judgments.jsonl",
-        '"confidence"',
-        '"confidnce"',
-        ":1: the file is damaged (unknown key 'confidnce', did you mean",
-    ),
-    ("judgments.jsonl", '"unit": [0, 1]', '"unit": "0"', ":1: the file is damaged (unit: expected a list, got"),
-    (
-        "judgments.jsonl",
-        '"criteria": {"a": 1.0}',
-        '"criteria": [1]',
-        ":1: the file is damaged (criteria: expected an obj",
-    ),
-    ("judgments.jsonl", '"value": 1.0', '"value": "1.0"', ":1: the file is damaged (value: expected a number, got"),
-    (
-        "judgments.jsonl",
-        '"keys": ["' + "0" * 64 + '"]',
-        '"keys": [null]',
-        ":1: the file is damaged (keys: expected a string",
-    ),
-    (
-        "verdicts.jsonl",
-        '"case_id"',
-        '"case_idd"',
-        ":1: the file is damaged (unknown key 'case_idd', did you mean 'case_id'?)",
-    ),
-    ("verdicts.jsonl", '"case_id": "case-0", ', "", ":1: the file is damaged (key 'case_id' is missing)"),
-    (
-        "verdicts.jsonl",
-        '"orders": {"first": "A"',
-        '"orders": {"first": "C"',
-        ":1: the file is damaged (orders.first: exp",
-    ),
-    (
-        "verdicts.jsonl",
-        '"consistent": false',
-        '"consistent": 0',
-        ":1: the file is damaged (orders.consistent: expected ",
-    ),
-    (
-        "cases.jsonl",
-        '"responses": [',
-        '"responses": [3, ',
-        ":1: the file is damaged (responses: expected an object, got",
-    ),
-    ("cases.jsonl", '{"id"', '[{"id"', ":1: the file is damaged (Expecting"),
-    ("metrics.json", '"value": 0.25', '"value": true', ": the file is damaged (value: expected a number, got true)"),
-    ("metrics.json", '"cost_usd": 0.1', '"cost_usd": "0.1"', ": the file is damaged (expected a number, got"),
-    ("metrics.json", '"calls"', '"call"', ": the file is damaged (key 'calls' is missing)"),
-    (
-        "metrics.json",
-        '"tie_rate": {',
-        '"x": 3, "tie_rate": {',
-        ": the file is damaged (metrics is not an object of obj",
-    ),
-    ("metrics.json", "}", "", ": the file is damaged (Expecting"),
-    ("manifest.json", "{", "[", ": the file is damaged (Expecting"),
-    ("config.yaml", "judge:", "judge: [", ": the file is damaged (line "),
-    ("config.yaml", "judge:", "\x00judge:", ": the file is damaged ("),
+    ("judgments.jsonl", '"status": "ok"', '"status": "okay"', "status: expected one of"),
+    ("judgments.jsonl", '"sample": 0', '"sample": 0.5', "sample: expected an integer"),
+    ("judgments.jsonl", '"prompt_tokens": 310', '"prompt_tokens": "x"', "completion.usage."),
+    ("judgments.jsonl", '"items": {}}', '"items": [', "Expecting value"),
+    ("judgments.jsonl", '"confidence"', '"confidnce"', "unknown key 'confidnce', did you mean"),
+    ("judgments.jsonl", '"unit": [0, 1]', '"unit": "0"', "unit: expected a list, got"),
+    ("judgments.jsonl", '"criteria": {"a": 1.0}', '"criteria": [1]', "criteria: expected an obj"),
+    ("judgments.jsonl", '"value": 1.0', '"value": "1.0"', "value: expected a number, got"),
+    ("judgments.jsonl", '"keys": ["' + "0" * 64 + '"]', '"keys": [null]', "keys: expected a string"),
+    ("verdicts.jsonl", '"case_id"', '"case_idd"', "unknown key 'case_idd', did you mean 'case_id'?)"),
+    ("verdicts.jsonl", '"case_id": "case-0", ', "", "key 'case_id' is missing)"),
+    ("verdicts.jsonl", '"orders": {"first": "A"', '"orders": {"first": "C"', "orders.first: exp"),
+    ("verdicts.jsonl", '"consistent": false', '"consistent": 0', "orders.consistent: expected "),
+    ("cases.jsonl", '"responses": [', '"responses": [3, ', "responses: expected an object, got"),
+    ("cases.jsonl", '{"id"', '[{"id"', "Expecting"),
+    ("metrics.json", '"value": 0.25', '"value": true', "value: expected a number, got true)"),
+    ("metrics.json", '"cost_usd": 0.1', '"cost_usd": "0.1"', "expected a number, got"),
+    ("metrics.json", '"calls"', '"call"', "key 'calls' is missing)"),
+    ("metrics.json", '"tie_rate": {', '"x": 3, "tie_rate": {', "metrics is not an object of obj"),
+    ("metrics.json", "}", "", "Expecting"),
+    ("manifest.json", "{", "[", "Expecting"),
+    ("config.yaml", "judge:", "judge: [", "line "),
+    ("config.yaml", "judge:", "\x00judge:", ""),
 ]
 
 
@@ -465,16 +418,16 @@ def test_damage_is_named(tmp_path: Path, result: RunResult, name: str, old: str,
     content = path.read_text(encoding="utf-8")
     assert old in content
     path.write_text(content.replace(old, new, 1), encoding="utf-8")
-    assert complaint(tmp_path).startswith(f"/{name}{said}")
+    line = ":1" if name.endswith(".jsonl") else ""
+    assert complaint(tmp_path).startswith(f"/{name}{line}: the file is damaged ({said}")
 
 
 @pytest.mark.parametrize("name", [n for n in layout.FILES if not n.endswith(".jsonl")])
 def test_a_file_of_another_kind_is_named(tmp_path: Path, result: RunResult, name: str) -> None:
     write_run(tmp_path, result)
-    (tmp_path / name).write_text("3", encoding="utf-8")
-    assert complaint(tmp_path).startswith(f"/{name}: the file is damaged (")
-    (tmp_path / name).write_bytes(b"\xff\xfe\x00")
-    assert complaint(tmp_path).startswith(f"/{name}: the file is damaged (")
+    for content in (b"3", b"\xff\xfe\x00"):
+        (tmp_path / name).write_bytes(content)
+        assert complaint(tmp_path).startswith(f"/{name}: the file is damaged (")
 
 
 def test_a_folder_of_a_version_with_fewer_fields_is_read(tmp_path: Path, result: RunResult) -> None:
@@ -494,3 +447,15 @@ def test_ten_thousand_judgments_take_about_a_second(tmp_path: Path, result: RunR
     write_run(tmp_path, many)
     assert read_run(tmp_path).judgments == many.judgments
     assert time.process_time() - started < 10
+
+
+def test_two_runs_of_one_second_do_not_share_a_folder(tmp_path: Path) -> None:
+    folder, second = (tmp_path / f"10-00-00-pairwise-x{end}" for end in ("", "-2"))
+    assert unused_folder(folder) == folder
+    folder.mkdir()
+    assert unused_folder(folder) == folder
+    (folder / "manifest.json").write_text("{}")
+    second.mkdir()
+    assert unused_folder(folder) == second
+    (second / "manifest.json").write_text("{}")
+    assert unused_folder(folder) == tmp_path / "10-00-00-pairwise-x-3"

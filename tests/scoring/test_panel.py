@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
-from evalkit.scoring import Scores, score_run
+from evalkit.scoring import Scores, score_run, verdicts_of
 from evalkit.scoring.judgments import read_judgments
 from evalkit.scoring.pipeline import resolve
 from evalkit.types import Case, Judgment, Response, Verdict
@@ -37,9 +37,14 @@ def judged(judge: str, value: float | None, case: str = "c", unit=(0, 1), **more
     return Judgment(case, unit, more.pop("shown", unit), 0, judge, status, value, **more)
 
 
+def verdict_of(config: RunConfig, judgments: Sequence[Judgment]) -> Verdict:
+    (verdict,) = verdicts_of(config, [Case("c", "q", PAIR)], judgments)
+    return verdict
+
+
 def votes_on(config: RunConfig, values: Sequence[float | None], **more: Any) -> Verdict:
     judgments = [judged(name, value, **more) for name, value in zip(NAMES, values, strict=False)]
-    return score_run(config, [Case("c", "q", PAIR)], judgments).verdicts[0]
+    return verdict_of(config, judgments)
 
 
 @pytest.mark.parametrize(
@@ -138,9 +143,7 @@ def test_a_judges_own_disagreement_between_orders_is_a_tie_of_its_own():
     assert scores.metrics["tie_rate/split"].value == 0.0
     assert scores.metrics["judge/z/position/consistency"].value == 1.0
     # Their margins of 0 count in a mean.
-    (verdict,) = score_run(
-        panel(swap={"policy": "both"}, judge={"vote": "mean"}), [Case("c", "q", PAIR)], both
-    ).verdicts
+    verdict = verdict_of(panel(swap={"policy": "both"}, judge={"vote": "mean"}), both)
     assert (verdict.winner, verdict.margin) == ("A", pytest.approx(1 / 3))
 
 
@@ -153,7 +156,7 @@ def test_orders_disagree_only_where_the_votes_on_them_do(vote, values):
         for shown, value in zip(((0, 1), (1, 0)), pair, strict=True)
     ]
     config = panel(swap={"policy": "both"}, judge={"vote": vote})
-    (verdict,) = score_run(config, [Case("c", "q", PAIR)], both).verdicts
+    verdict = verdict_of(config, both)
     if verdict.reason == "swap_disagreement":
         assert verdict.orders is not None
         assert verdict.orders.consistent is False
@@ -166,7 +169,7 @@ def test_a_tie_by_vote_is_a_split_although_each_judges_orders_differ():
         for name, (first, second) in zip(NAMES, ((1, -1), (-1, 1), (1, 1)), strict=True)
         for shown, value in (((0, 1), first), ((1, 0), second))
     ]
-    (verdict,) = score_run(config, [Case("c", "q", PAIR)], both).verdicts
+    verdict = verdict_of(config, both)
     assert (verdict.winner, verdict.reason) == ("TIE", "split")
     assert verdict.orders is not None
     assert (verdict.orders.first, verdict.orders.second, verdict.orders.consistent) == ("A", "A", True)
@@ -190,16 +193,16 @@ def test_a_winner_that_no_judge_chose_is_forced(vote, values, reason):
 def test_a_mean_is_judged_although_its_judges_alone_would_be_forced():
     config = panel(judge={"vote": "mean"}, tie={"allow": False, "min_confidence": 0.5})
     judgments = [judged(n, v, confidence=c) for n, v, c in zip(NAMES, (1, -0.2, -0.2), (0.4, 0.1, 0.1), strict=True)]
-    (verdict,) = score_run(config, [Case("c", "q", PAIR)], judgments).verdicts
+    verdict = verdict_of(config, judgments)
     assert (verdict.winner, verdict.reason) == ("A", "judged")
 
 
 def test_the_confidence_is_the_mean_probability_of_the_outcome():
     judgments = [judged(n, v, confidence=c) for n, v, c in zip(NAMES, (1, 1, -1), (0.9, 0.6, 0.7), strict=True)]
-    (verdict,) = score_run(panel(), [Case("c", "q", PAIR)], judgments).verdicts
+    verdict = verdict_of(panel(), judgments)
     assert verdict.confidence == pytest.approx((0.9 + 0.6 + 0.3) / 3)
     judgments[1] = judged("y", 0.0, confidence=0.8)
-    (verdict,) = score_run(panel(), [Case("c", "q", PAIR)], judgments).verdicts
+    verdict = verdict_of(panel(), judgments)
     assert (verdict.reason, verdict.confidence) == ("split", pytest.approx((0.5 + 0.8 + 0.5) / 3))
     assert votes_on(panel(), (1, 1, 1)).confidence is None
 

@@ -27,7 +27,7 @@ COSTS = {"good": 0.1, "equal": 0.01, "worse": 0.01, "leaning": 0.1, "missing": 0
 USEFUL = {"perfect", "good", "equal", "worse", "leaning"}
 SCORES = (*COSTS, "perfect", "coin", "constant", "reversed")
 PAIRS = (*SCORES, "splitting")
-SIZES = (12, 60, 400)
+SIZES = (12, 400)
 CLASSES = {-1.0: "fail", 1.0: "pass"}
 CONCLUSIONS = ("Use ", "Do not choose yet", "Label ")
 
