@@ -147,15 +147,6 @@ def test_22_labels_can_show_an_agreement_of_90_percent():
                 check_labels(config("small", "large"), some, Clusters.each(count))
 
 
-def test_with_few_labels_the_first_judge_has_all_of_delta():
-    sure = np.ones(25)
-    votes = {name: Vote(name, sure > 0, sure > 0, sure) for name in ("small", "large")}
-    every = np.ones(25, dtype=bool)
-    found = Cascade.of(config("small", "large").judge, votes, every, every)
-    assert (found.steps[0].threshold, found.steps[0].labels) == (1.0, 25)
-    assert found.steps[1].threshold is None
-
-
 # Verdicts and metrics of pairs
 
 
@@ -404,7 +395,7 @@ def test_settings_of_which_a_cascade_can_make_nothing_are_refused(settings, said
 
 
 def test_a_cascade_needs_two_judges():
-    with pytest.raises(ValidationError, match="a cascade needs two judges, but there are 1: add judges"):
+    with pytest.raises(ValidationError, match="a cascade needs two judges, but there is only one: add judges"):
         JudgeConfig.model_validate({"vote": "cascade", "judges": [{"model": "n"}]})
 
 
@@ -422,7 +413,6 @@ def test_nobody_has_decided_before_anybody_is_asked():
     every = np.ones(30, dtype=bool)
     found = Cascade.of(config("small", "large").judge, {}, every, every)
     assert (found.decider == WAITING).all()
-    assert isinstance(score_run(*run()), Scores)
 
 
 # Withheld pairs

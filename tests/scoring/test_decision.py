@@ -16,6 +16,7 @@ from evalkit.decision import (
     USES,
     Decision,
     decide,
+    decide_for_judges,
     judges_of,
     kind_of,
     metrics_of,
@@ -218,12 +219,15 @@ def test_the_unit_follows_from_the_labels(values, unit):
 
 
 def test_each_judge_of_a_panel_has_its_own_decision():
-    alone = pairs((0.8, 0.7, 0.9))
-    panel = {f"judge/a/b/{name}": replace(metric, name=f"judge/a/b/{name}") for name, metric in alone.items()}
-    assert judges_of(panel | alone) == ["a/b"]
-    assert decide(metrics_of(panel, "a/b")) == decide(alone)
-    assert decide(alone).use == "single"
+    alone = {"a/b": pairs((0.8, 0.7, 0.9)), "coin": pairs((0.0, -0.1, 0.1))}
+    own = {f"judge/{judge}/{name}": one for judge, metrics in alone.items() for name, one in metrics.items()}
+    panel = {name: replace(metric, name=name) for name, metric in own.items()}
+    assert judges_of(panel | alone["coin"]) == ["a/b", "coin"]
+    for judge, metrics in alone.items():
+        assert decide(metrics_of(panel, judge)) == decide_for_judges(panel)[judge] == decide(metrics)
+    assert [decide(metrics).use for metrics in alone.values()] == ["single", "none"]
     assert decide(panel).reason == "no_labels"
+    assert decide_for_judges(alone["coin"]) == {}
 
 
 @pytest.mark.parametrize("name", ["decision/order_agreement", "samples/alpha"])
@@ -235,27 +239,7 @@ def test_a_judge_that_is_not_shown_to_agree_with_itself_is_said_to(name):
     assert decide(clear | metrics(position__consistency=(0.6, 0.5, 0.7))).limits == ()
 
 
-def test_a_decision_is_a_json_value():
-    decision = decide(pairs((0.8, 0.7, 0.9), (0.3, 0.2, 0.4)))
-    assert decision.json() == {
-        "use": "rates_corrected",
-        "reason": "leans",
-        "unit": "pair",
-        "evidence": {"metric": "agreement/kappa", "value": 0.8, "low": 0.7, "high": 0.9, "n": 400},
-        "limits": [
-            {
-                "kind": "lean_a",
-                "subject": "",
-                "metric": "decision/lean/a",
-                "value": 0.3,
-                "low": 0.2,
-                "high": 0.4,
-                "n": 400,
-            }
-        ],
-        "labels_needed": None,
-        "possible": "rates_corrected",
-    }
+def test_a_decision_without_evidence_has_none_as_json():
     assert Decision("none", "missing", "pair").json()["evidence"] is None
 
 

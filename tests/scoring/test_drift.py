@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import combinations, product
 from types import SimpleNamespace
@@ -16,10 +17,11 @@ from evalkit.core.translation import in_every_language
 from evalkit.errors import ConfigError
 from evalkit.report.findings.drift import findings
 from evalkit.scoring import drift as module
+from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.drift import Drift
 from evalkit.scoring.labels import labels_for
 from evalkit.scoring.stats.paired import tango
-from evalkit.types import ChecklistItem, Completion, Judgment, Metric, Response
+from evalkit.types import Case, ChecklistItem, Completion, Judgment, Metric, Response
 from tests.scoring.drift_runs import SETTINGS, measured, pairs, right_in, scores, truth
 
 LABELS = truth(200)
@@ -276,7 +278,7 @@ def test_the_newer_labels_count_for_both_runs():
     ],
 )
 def test_a_setting_belongs_to_a_part(sections, part, name):
-    found = measured(pairs(GOOD, LABELS), pairs(GOOD, LABELS, **sections)).changes
+    found = measured(pairs(GOOD[:20], LABELS[:20]), pairs(GOOD[:20], LABELS[:20], **sections)).changes
     assert [(one.part, one.name) for one in found.settings] == [(part, name)]
     assert found.parts == [part]
 
@@ -287,14 +289,14 @@ def test_settings_that_change_no_verdict_are_no_change():
         "scoring": {"bootstrap": 10},
         "runner": {"retries": 1},
     }
-    run = pairs(GOOD, LABELS, **quiet)
+    run = pairs(GOOD[:20], LABELS[:20], **quiet)
     run = replace(run, judgments=tuple(replace(one, judge="new") for one in run.judgments))
-    assert not measured(pairs(GOOD, LABELS), run).changes.parts
+    assert not measured(pairs(GOOD[:20], LABELS[:20]), run).changes.parts
 
 
 def test_stored_answers_of_the_run_before_are_counted():
     def answered(seconds, stored):
-        run = pairs(GOOD, LABELS)
+        run = pairs(GOOD[:20], LABELS[:20])
         made = (
             replace(one, keys=(str(k),), stored=stored and k > 4, completion=Completion("A", latency=seconds + k))
             for k, one in enumerate(run.judgments)
@@ -304,16 +306,16 @@ def test_stored_answers_of_the_run_before_are_counted():
     def counts(*runs):
         return [(found.copied, found.asked) for found in [measured(*runs).changes]]
 
-    assert counts(answered(0.5, False), answered(0.5, True)) == [(195, 200)]
-    assert counts(answered(0.5, False), answered(0.25, True)) == [(0, 200)]
-    assert counts(answered(0.5, False), answered(0.5, False)) == [(0, 200)]
-    assert counts(pairs(GOOD, LABELS), pairs(GOOD, LABELS)) == [(0, 0)]
+    assert counts(answered(0.5, False), answered(0.5, True)) == [(15, 20)]
+    assert counts(answered(0.5, False), answered(0.25, True)) == [(0, 20)]
+    assert counts(answered(0.5, False), answered(0.5, False)) == [(0, 20)]
+    assert counts(pairs(GOOD[:20], LABELS[:20]), pairs(GOOD[:20], LABELS[:20])) == [(0, 0)]
     shown = [in_every_language(one)[0] for one in findings(measured(answered(0.5, False), answered(0.5, True)))]
-    assert any("195 of 200 answers of the run after are stored ones of the run before" in one for one in shown)
+    assert any("15 of 20 answers of the run after are stored ones of the run before" in one for one in shown)
 
 
 def test_templates_and_models_are_compared_by_hash_and_by_the_name_that_answered():
-    run = pairs(GOOD, LABELS)
+    run = pairs(GOOD[:20], LABELS[:20])
     hashes = measured(run, run, manifest={"prompt_hashes": {"pairwise": "2"}}).changes.settings
     assert [(one.part, one.name, one.before, one.after) for one in hashes] == [("prompt", "prompt.pairwise", "1", "2")]
     assert not measured(run, run, manifest={"imported": {}, "prompt_hashes": {}}).changes.settings
@@ -338,9 +340,6 @@ def test_templates_and_models_are_compared_by_hash_and_by_the_name_that_answered
 
 
 def test_an_abstention_is_a_verdict_and_classes_are_compared(configure):
-    from evalkit.scoring.compare import RunEntry
-    from evalkit.types import Case
-
     config = configure(
         mode={"name": "pointwise"}, swap={"policy": "none"},
         rubric={"classes": {"pass": "", "fail": ""}, "abstain": "unsure"},
@@ -359,9 +358,6 @@ def test_an_abstention_is_a_verdict_and_classes_are_compared(configure):
 
 
 def test_checklist_items_are_the_units_of_checklists(configure):
-    from evalkit.scoring.compare import RunEntry
-    from evalkit.types import Case
-
     config = configure(mode={"name": "checklist"}, swap={"policy": "none"}, rubric={"min": 0, "max": 1, "step": 0.01})
     items = tuple(ChecklistItem(name, name, labels={"ann": ("met",)}) for name in ("one", "two"))
 
@@ -380,8 +376,6 @@ def test_checklist_items_are_the_units_of_checklists(configure):
 
 
 def test_json_has_everything_but_the_metrics():
-    import json
-
     found = measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.6, 2), LABELS, judge={"model": "x"})).json()
     assert json.loads(json.dumps(found, allow_nan=False)) == json.loads(json.dumps(found))
     assert (found["state"], found["changed"], found["cases"]) == ("worse", ["judge"], 200)

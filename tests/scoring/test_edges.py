@@ -14,12 +14,11 @@ from evalkit.scoring.catalog import CATALOG, MetricSpec, catalog_of
 from evalkit.scoring.columns import NONE, A, B, all_pairs
 from evalkit.scoring.compare import RunEntry
 from evalkit.scoring.gate_rules import Gate, fits, judge_lead, judge_metrics, lead_text
-from evalkit.scoring.leaderboard import Contender, clearly_cheaper, rank
 from evalkit.scoring.metrics import correlation
 from evalkit.scoring.metrics.correlation import kendall_bounds, pearson_bounds
 from evalkit.scoring.stats.clusters import Clusters, check_column
 from evalkit.scoring.verdicts.pairs import coin
-from evalkit.types import Case, Metric, Response, Verdict
+from evalkit.types import Case, Metric, Response
 
 SETTINGS = ScoringConfig(bootstrap=50)
 
@@ -109,45 +108,6 @@ def test_a_gate_is_as_its_gravest_rule(states, strict, state) -> None:
     told = gate.json()
     assert (told["state"], told["undecided"]) == (state, "fail" if strict else "pass")
     assert [rule["state"] for rule in told["rules"]] == states
-
-
-def ranked(job: str, winners: list[str | None], *, by: str = "agreement/accuracy", cost: float = 1.0) -> Contender:
-    verdicts = [
-        Verdict(f"c{k}", (0, 1), winner, None, "judged" if winner else "missing", label="A")
-        for k, winner in enumerate(winners)
-    ]
-    read = [winner == "A" for winner in winners if winner]
-    metrics = {by: Metric(by, sum(read) / len(read) if read else None), "cost/per_case": Metric("cost/per_case", cost)}
-    return Contender(job, job, "d", metrics, verdicts)
-
-
-def test_the_columns_of_a_leaderboard_begin_with_what_ranks_and_leave_out_what_never_differs() -> None:
-    jobs = [ranked("0", ["A", "A"]), ranked("1", ["A", "B"])]
-    assert rank(jobs, SETTINGS).main_columns() == ["agreement/accuracy"]
-    jobs[1].metrics["cost/per_case"] = Metric("cost/per_case", 2.0)  # type: ignore[index]
-    assert rank(jobs, SETTINGS).main_columns() == ["agreement/accuracy", "cost/per_case"]
-    assert rank(jobs[:1], SETTINGS).main_columns() == ["agreement/accuracy", "cost/per_case"]
-
-
-def test_jobs_without_a_pair_in_common_have_no_difference() -> None:
-    board = rank([ranked("0", ["A", None]), ranked("1", [None, "A"])], SETTINGS)
-    behind = [row.behind for row in board.rows if row.behind is not None]
-    assert [(one.value, one.note) for one in behind] == [(None, "no pair was read in both")]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "cheaper"),
-    [
-        (None, Metric("c", 1.0), False),
-        (Metric("c", None), Metric("c", 1.0), False),
-        (Metric("c", 0.1), Metric("c", 1.0), True),
-        (Metric("c", 0.1, 0.05, 1.1), Metric("c", 1.0, 0.9, 1.1), False),
-        (Metric("c", 0.1, 0.05, 0.2), Metric("c", 1.0, 0.9, 1.1), True),
-        (Metric("c", 1.0), Metric("c", 1.0), False),
-    ],
-)
-def test_a_lower_cost_has_to_be_shown(one, other, cheaper) -> None:
-    assert clearly_cheaper(one, other) is cheaper
 
 
 def test_a_third_partys_rows_come_first_and_a_rule_that_fails_is_its_own_error(

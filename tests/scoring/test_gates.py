@@ -10,9 +10,9 @@ from scipy.stats import norm
 from statsmodels.stats.proportion import proportion_confint
 
 from evalkit.config import GateConfig, LeadRule
-from evalkit.decision import USES, Decision, decide, decide_for_judges
+from evalkit.decision import USES, Decision
 from evalkit.errors import ConfigError
-from evalkit.scoring.gate_rules import Gate, judge_decision, judge_metrics, less_is_better
+from evalkit.scoring.gate_rules import judge_decision, judge_metrics, less_is_better
 from evalkit.scoring.labels import POWER
 from evalkit.types import Metric
 
@@ -96,20 +96,6 @@ def test_a_name_that_only_the_run_could_tell_to_be_wrong_fails() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "loose", "strict"),
-    [
-        ({"agreement/kappa": ">= 0.5"}, "held", "held"),
-        ({"agreement/kappa": ">= 0.65"}, "undecided", "failed"),
-        ({"agreement/kappa": [">= 0.65", "> 0.9"]}, "failed", "failed"),
-    ],
-)
-def test_undecided_counts_as_failed_only_where_the_gate_says_so(rules: dict, loose: str, strict: str) -> None:
-    rules = {name: {"value": ", ".join([rule] if isinstance(rule, str) else rule)} for name, rule in rules.items()}
-    rulings = tuple(judge_metrics(GateConfig.model_validate(rules), METRICS))
-    assert (Gate(rulings).state, Gate(rulings, strict=True).state) == (loose, strict)
-
-
-@pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"a": "0.9"}, "is not a bound"),
@@ -171,25 +157,3 @@ def test_a_decision_is_held_if_good_enough_and_undecided_while_it_may_be(use: st
 def test_a_decision_without_labels_is_undecided() -> None:
     ruling = judge_decision("rates", Decision("unknown", "no_labels", "pair"), "Label first.")
     assert (ruling.metric, ruling.state, ruling.value, ruling.n) == ("decision", "undecided", None, 0)
-
-
-def test_each_judge_of_a_panel_has_the_decision_that_its_metrics_alone_would_give() -> None:
-    alone = {
-        "good": {"agreement/accuracy": (0.9, 0.85, 0.95), "agreement/kappa": (0.8, 0.7, 0.9)},
-        "coin": {"agreement/accuracy": (0.5, 0.45, 0.55), "agreement/kappa": (0.0, -0.1, 0.1)},
-    }
-    own = {
-        judge: {name: Metric(name, *numbers, 400) for name, numbers in metrics.items()}
-        for judge, metrics in alone.items()
-    }
-    panel = {
-        f"judge/{judge}/{name}": replace(metric, name=f"judge/{judge}/{name}")
-        for judge, metrics in own.items()
-        for name, metric in metrics.items()
-    }
-    decisions = decide_for_judges(panel | own["good"])
-    assert {judge: decision.use for judge, decision in decisions.items()} == {"good": "rates_corrected", "coin": "none"}
-    assert {judge: decide(metrics).use for judge, metrics in own.items()} == {
-        judge: decision.use for judge, decision in decisions.items()
-    }
-    assert decide_for_judges(own["good"]) == {}

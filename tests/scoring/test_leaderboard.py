@@ -14,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 from evalkit.config import ScoringConfig
 from evalkit.decision import USES, Decision
 from evalkit.scoring import score_run
-from evalkit.scoring.leaderboard import Choice, Contender, Contrast, Leaderboard, Standing, rank
+from evalkit.scoring.leaderboard import Choice, Contender, Contrast, Leaderboard, Standing, clearly_cheaper, rank
 from evalkit.types import Completion, Metric, Orders, Verdict
 
 SETTINGS = ScoringConfig(bootstrap=400)
@@ -313,6 +313,35 @@ def test_nothing_to_rank_by_keeps_the_jobs_in_order():
     board = rank([Contender(job, job, "d", {}, ()) for job in "ab"], SETTINGS)
     assert (board.by, board.contrasts) == (None, ())
     assert [row.job for row in board.rows] == ["a", "b"]
+
+
+def test_the_columns_begin_with_what_ranks_and_leave_out_what_never_differs():
+    jobs = [contender("0", [1, 1], 1.0), contender("1", [1, 0], 1.0)]
+    assert rank(jobs, SETTINGS).main_columns() == ["agreement/accuracy"]
+    jobs[1] = contender("1", [1, 0], 2.0)
+    assert rank(jobs, SETTINGS).main_columns() == ["agreement/accuracy", "cost/per_case"]
+    assert rank(jobs[:1], SETTINGS).main_columns() == ["agreement/accuracy", "cost/per_case"]
+
+
+def test_jobs_without_a_pair_in_common_have_no_difference():
+    board = rank([contender("0", [1, None]), contender("1", [None, 1])], SETTINGS)
+    behind = [row.behind for row in board.rows if row.behind is not None]
+    assert [(one.value, one.note) for one in behind] == [(None, "no pair was read in both")]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "cheaper"),
+    [
+        (None, Metric("c", 1.0), False),
+        (Metric("c", None), Metric("c", 1.0), False),
+        (Metric("c", 0.1), Metric("c", 1.0), True),
+        (Metric("c", 0.1, 0.05, 1.1), Metric("c", 1.0, 0.9, 1.1), False),
+        (Metric("c", 0.1, 0.05, 0.2), Metric("c", 1.0, 0.9, 1.1), True),
+        (Metric("c", 1.0), Metric("c", 1.0), False),
+    ],
+)
+def test_a_lower_cost_has_to_be_shown(one, other, cheaper):
+    assert clearly_cheaper(one, other) is cheaper
 
 
 def answered(judged, case, cost, latency, key, **more):

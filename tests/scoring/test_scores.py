@@ -126,10 +126,3 @@ def test_score_metrics_bound_what_is_missing(pointwise, make_case, judged):
     assert empty["score/mean"].value is None
     assert empty["score/distinct"].value is None
     assert "no response has a score" in empty["score/mean"].note
-
-
-def test_score_metrics_are_of_the_scores_before_normalisation(pointwise, make_case, judged):
-    values = {"x": (1, 5), "y": (2, 4)}
-    judgments = [judged(n, (k,), criteria={"quality": v}) for n, row in values.items() for k, v in enumerate(row)]
-    metrics = score_run(pointwise(scoring={"normalize": "rank"}), [make_case("x"), make_case("y")], judgments).metrics
-    assert (metrics["score/mean"].value, metrics["score/distinct"].value) == (3, 4)
