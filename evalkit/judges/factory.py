@@ -12,11 +12,10 @@ from urllib.parse import urlsplit
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
 from evalkit.core.redaction import remedy_for, secret_in
 from evalkit.errors import JudgeSetupError
-from evalkit.judges import setup, simulated
+from evalkit.judges import setup, simulated, smollm2
 from evalkit.judges.model_judge import ModelJudge, max_concurrency
 from evalkit.judges.responses import priced
 from evalkit.judges.setup import ENDPOINT, LOCAL
-from evalkit.judges.smollm2 import identified
 from evalkit.plugins import JUDGES, check_known, construct, find
 from evalkit.protocols import Judge
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
@@ -108,6 +107,8 @@ def make_judges(config: JudgeConfig, runner: RunnerConfig) -> tuple[Judge, ...]:
         name = member.transport
         if member.simulated:
             made: Any = simulated.SimulatedTransport(member, runner)
+        elif (member.model or "").startswith(LOCAL) and (name, member.endpoint) == ("litellm", "chat"):
+            made = smollm2.SmolLM2Transport(member, runner)
         else:
             known = TRANSPORTS if member.endpoint == "chat" else _ENDPOINTS
             kind = find(JUDGES, name, known, where=_KEY, methods=_METHODS)
@@ -208,7 +209,7 @@ def _model(config: JudgeConfig) -> str:
             raise JudgeSetupError(f"'{base}' is not a URL", where=where, remedy=remedy)
         if (secret := secret_in(base)) is not None:
             raise JudgeSetupError(secret, where=where, remedy=remedy_for(where))
-    return identified(model) if model.startswith(LOCAL) else model
+    return smollm2.identified(model) if model.startswith(LOCAL) else model
 
 
 async def check_judges(config: RunConfig) -> str:

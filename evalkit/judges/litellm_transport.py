@@ -1,4 +1,4 @@
-"""Call any provider that LiteLLM supports, including the embedded model.
+"""Call any provider that LiteLLM supports.
 
 LiteLLM creates every asynchronous HTTP client through one function, which this module wraps to refuse redirects, limit
 the size of bodies, and clean OpenAI answers. It changes only calls made within `guarded`; other users of LiteLLM in the
@@ -19,7 +19,6 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -32,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError, JudgeSetupError
-from evalkit.judges import setup, smollm2
+from evalkit.judges import setup
 from evalkit.judges.error_mapping import call_error
 from evalkit.judges.model_judge import Reply
 from evalkit.judges.pricing import entry_of, listed_cost, tier_of
@@ -90,8 +89,7 @@ def load_litellm() -> Any:
         finally:
             if collecting:
                 gc.enable()
-        if not any(item["provider"] == "local" for item in module.custom_provider_map):
-            _configure(module)
+        _configure(module)
         # LiteLLM sets this filter once. In pytest it ends with the test that imported LiteLLM, and where warnings are
         # errors, each later call fails that imports one of these types.
         warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
@@ -199,6 +197,7 @@ def _account() -> Any:
     return Account
 
 
+@cache
 def _configure(module: Any) -> None:
     _install_guard()
     with warnings.catch_warnings():
@@ -211,10 +210,6 @@ def _configure(module: Any) -> None:
     module.turn_off_message_logging = False
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    module.custom_provider_map = [
-        *module.custom_provider_map,
-        {"provider": "local", "custom_handler": _embedded_provider()},
-    ]
 
 
 def _install_guard() -> None:
@@ -509,23 +504,3 @@ def _answer(response: object, target: setup.Target, guard: Guard) -> Answer:
     if answer.model is not None and prefix.endswith("/"):
         return replace(answer, model=answer.model.removeprefix(prefix))
     return answer
-
-
-def _embedded_provider() -> Any:
-    """Return the LiteLLM provider of `local/…` models."""
-    from litellm import ModelResponse
-    from litellm.llms.custom_llm import CustomLLM, CustomLLMError
-
-    # One thread per copy: requests queue here, where a canceled one can still be removed, and not inside the model.
-    threads = ThreadPoolExecutor(max_workers=smollm2.COPIES, thread_name_prefix="evalkit-smollm2")
-
-    class SmolLM2Provider(CustomLLM):  # type: ignore[misc, unused-ignore]
-        async def acompletion(self, *_: Any, **call: Any) -> Any:
-            settings = {name: value for name, value in call["optional_params"].items() if name != "max_retries"}
-            request = {"messages": call["messages"], **settings}
-            response = await asyncio.get_running_loop().run_in_executor(threads, smollm2.model().answer, request)
-            if error := response.get("error"):
-                raise CustomLLMError(int(error.get("code") or 500), f"{error.get('type')}: {error.get('message')}")
-            return ModelResponse(**{**response, "model": call["model"]})
-
-    return SmolLM2Provider()

@@ -10,13 +10,12 @@ from dataclasses import field
 from functools import partial
 from typing import Protocol
 
-from evalkit.config import JudgeConfig
+from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import error_mapping, setup
 from evalkit.judges.context import excess, room
 from evalkit.judges.responses import Answer, check_logprobs, completion_of, priced
-from evalkit.judges.setup import ENDPOINT, FREE, LIMITS, LOCAL, Shape
-from evalkit.judges.smollm2 import COPIES
+from evalkit.judges.setup import COPIES, ENDPOINT, FREE, LIMITS, LOCAL, Shape
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
 from evalkit.values import Json, JsonObject, frozen
 
@@ -90,6 +89,25 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Close the connections; `open` may be called again."""
         ...
+
+
+class InProcess:
+    """What the transports of models in this process share: no connection, no key and no entry in the price list.
+
+    Args:
+        config: The config of one judge, not of a panel.
+        _: The runner's settings, which a call within the process does not need.
+    """
+
+    def __init__(self, config: JudgeConfig, _: RunnerConfig) -> None:
+        self.config, self.model = config, config.model or ""
+
+    def entry(self) -> Json:
+        """Return nothing."""
+        return {}
+
+    async def close(self) -> None:
+        """Do nothing."""
 
 
 class ModelJudge:

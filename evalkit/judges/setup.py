@@ -22,6 +22,8 @@ from evalkit.types import JudgeRequest, Rung
 from evalkit.values import Json, JsonObject, frozen
 
 LOCAL = "local/"
+COPIES = 2
+"""Copies of the embedded model; two with one thread each have 1.5 times the throughput of one with two threads."""
 FREE = (LOCAL, SIMULATED)
 """Prefixes of models that cost nothing."""
 LIMITS = ("max_tokens", "max_completion_tokens")
@@ -212,8 +214,6 @@ def first_shape(litellm: Any, config: JudgeConfig, target: Target) -> Shape:
     Raises:
         JudgeSetupError: If log-probabilities are requested and the provider does not return them.
     """
-    if target.provider == "local":
-        return Shape("json_schema" if config.response_format == "auto" else config.response_format)
     supported = litellm.get_supported_openai_params(target.name, custom_llm_provider=target.provider) or []
     rung = config.response_format
     if rung == "auto":
@@ -299,8 +299,6 @@ def hidden_setup_error(error: BaseException, model: str) -> JudgeSetupError | No
 
 
 def _missing_keys(litellm: Any, model: str) -> tuple[str, ...]:
-    if model.startswith("local/"):
-        return ()
     # LiteLLM takes empty variables for keys. It reads keys from os.environ only, so they are hidden in the process.
     empty = {name: value for name, value in os.environ.items() if not value.strip()}
     for name in empty:

