@@ -70,20 +70,16 @@ def test_tie_and_win_rates(configure, make_case, passes):
 
 
 def test_missing_answers_by_kind(configure, make_case, judged):
-    kinds = ["ok", "repaired", "unparseable", "refused", "refused", "failed", "ok", "ok"]
-    judgments = [
-        judged(
-            "c", (0, 1), 1.0 if kind in ("ok", "repaired") else None, status=kind, sample=k // 2, swapped=bool(k % 2)
-        )
-        for k, kind in enumerate(kinds)
-    ]
+    kinds = ["ok", "repaired", "unparseable", "refused", "refused", "failed", "budget", "ok"]
+    judgments = []
+    for k, kind in enumerate(kinds):
+        value, status = 1.0 if kind in ("ok", "repaired") else None, "failed" if kind == "budget" else kind
+        error = {"budget": "budget", "failed": "timeout"}.get(kind)
+        more = {"status": status, "sample": k // 2, "swapped": bool(k % 2), "error_kind": error}
+        judgments.append(judged("c", (0, 1), value, **more))
     metrics = score_run(configure(), [make_case("c")], judgments).metrics
-    rates = {name: metrics[f"missing/{name}"] for name in ("unparseable", "refused", "failed")}
-    assert {name: metric.value for name, metric in rates.items()} == {
-        "unparseable": 1 / 8,
-        "refused": 2 / 8,
-        "failed": 1 / 8,
-    }
+    rates = {name: metrics[f"missing/{name}"] for name in ("unparseable", "refused", "failed", "budget")}
+    assert [metric.value for metric in rates.values()] == [1 / 8, 2 / 8, 1 / 8, 1 / 8]
     assert {metric.n for metric in rates.values()} == {8}
     nothing = score_run(configure(), [make_case("c")], []).metrics["missing/failed"]
     assert (nothing.value, nothing.note) == (None, "no judgment was made")

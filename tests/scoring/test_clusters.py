@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,29 +12,16 @@ from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
 from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.leaderboard import Contender, rank
-from evalkit.scoring.stats.bootstrap import Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Response
+from tests.support.simulations import simulations
 
-SPEC = importlib.util.spec_from_file_location(
-    "coverage_simulations", Path(__file__).parents[2] / "benchmarks" / "coverage.py"
-)
 COPIES = 3
 OF_ROWS = (
     *("conflict/nodes", "conflict/triads", "conflict/reversals", "variance/", "jnd/noise", "human/alpha"),
     *("length/slope", "calibration/slope", "samples/alpha", "decision/labels_needed"),
 )
 """Totals, parts of a variance whose unit is the case, and what is corrected for the number of labels or of rows."""
-
-
-@pytest.fixture(scope="module")
-def simulated():
-    import sys
-
-    module = importlib.util.module_from_spec(SPEC)
-    sys.modules[SPEC.name] = module
-    SPEC.loader.exec_module(module)
-    return module
 
 
 def copied(cases, judgments, times):
@@ -60,8 +45,8 @@ def labelled(cases, generator):
 
 
 @pytest.fixture(scope="module", params=["pairs", "scores"])
-def run(request, simulated):
-    judge = {one.name: one for one in simulated.judges(200)}[request.param]
+def run(request):
+    judge = {one.name: one for one in simulations().judges(200)}[request.param]
     generator = np.random.default_rng(4)
     cases, judgments = judge.make(generator, 40)
     return judge.config, labelled(cases, generator), judgments
@@ -120,9 +105,9 @@ def test_a_proportion_of_one_is_exact_over_clusters(make_case, configure, passes
 
 
 @pytest.mark.parametrize("family", ["agreement/accuracy", "score/mean", "tie_rate"])
-def test_tests_of_two_runs_are_of_clusters(simulated, family):
+def test_tests_of_two_runs_are_of_clusters(family):
     name = "scores" if family == "score/mean" else "pairs"
-    judge = {one.name: one for one in simulated.judges(200)}[name]
+    judge = {one.name: one for one in simulations().judges(200)}[name]
     runs = [judge.make(np.random.default_rng(seed), 40) for seed in (4, 5)]
     cases = labelled(runs[0][0], np.random.default_rng(0))
 
@@ -141,8 +126,8 @@ def test_tests_of_two_runs_are_of_clusters(simulated, family):
 
 
 @pytest.mark.parametrize("name", ["pairs", "scores"])
-def test_a_leaderboard_tests_clusters(simulated, name):
-    judge = {one.name: one for one in simulated.judges(100)}[name]
+def test_a_leaderboard_tests_clusters(name):
+    judge = {one.name: one for one in simulations().judges(100)}[name]
     cases = labelled(judge.make(np.random.default_rng(4), 30)[0], np.random.default_rng(0))
 
     def board(times):
@@ -193,34 +178,6 @@ def test_a_column_makes_clusters():
 def test_mt_bench_has_its_questions():
     cases = cases_of(["turn 1", "turn 2", "other"], [{"question_id": 81}, {"question_id": 81}, {"question_id": 82}])
     assert clusters(cases, dataset={"benchmark": "mt_bench"}) == [0, 0, 1]
-
-
-def test_a_share_of_rows_is_that_of_the_slow_bootstrap():
-    generator = np.random.default_rng(0)
-    number, hit = generator.integers(0, 12, 60), generator.random(60) < 0.4
-    found = Clusters.by_key((number + 1).tolist(), "topic")
-    among = np.ones(60, dtype=bool)
-    metric = measure([Tally(np.arange(60), 60).rate("x", hit, among, ~among)], ScoringConfig(bootstrap=300), found)["x"]
-    shares = []
-    for _, weights in found.draw(300, 0):
-        for row in weights:
-            rows = np.concatenate([np.flatnonzero(found.number == k) for k, w in enumerate(row) for _ in range(int(w))])
-            shares.append(hit[rows].mean())
-    from evalkit.scoring.stats.bootstrap import tail_of
-
-    tail = tail_of(12, 0.95)
-    expected = np.quantile(shares, [tail, 1 - tail], method="weibull")
-    assert (metric.low, metric.high) == pytest.approx(tuple(expected), abs=1e-9)
-
-
-def test_quantiles_of_students_t_are_scipys():
-    from scipy.special import stdtrit
-
-    from evalkit.scoring.stats.bootstrap import student_quantile
-
-    for degrees in (*range(1, 40), 99, 100, 999, 1000, 1001, 5000, 10**6):
-        for p in (0.0005, 0.005, 0.025, 0.05, 0.1):
-            assert student_quantile(p, degrees) == pytest.approx(float(stdtrit(degrees, p)), rel=1e-12)
 
 
 def test_turns_of_a_conversation_are_one_cluster_unless_another_is_named(configure):

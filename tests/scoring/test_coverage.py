@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from evalkit.scoring import score_run
-
-
-@cache
-def simulations() -> Any:
-    path = Path(__file__).resolve().parents[2] / "benchmarks" / "coverage.py"
-    spec = spec_from_file_location("coverage_simulation", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+from tests.support.simulations import simulations
 
 
 def test_what_is_planted_is_found():
@@ -47,7 +31,7 @@ def test_what_is_planted_is_found():
 def test_intervals_hold_the_truth(which, thorough):
     module = simulations()
     judge = module.judges(resamples=300)[which]
-    true = module.truth(judge, 20_000 if thorough else 2_000)
+    true = module.truth(judge, 20_000 if thorough else 1_000)
     count = 100 if thorough else 12
     found = module.simulate(judge, true, count, 120)
     for name, hits in found.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -16,10 +15,7 @@ from evalkit.core.annotations import INCLUSION
 from evalkit.scoring import score_run
 from evalkit.scoring.metrics import refits
 from evalkit.scoring.stats.dawid_skene import VotePatterns, true_codes
-from evalkit.types import Case, Judgment, Response
-
-PAIR = (Response("a"), Response("b"))
-MARGIN = {"A": 1.0, "TIE": 0.0, "B": -1.0}
+from tests.support.panels import panel_of
 
 
 def slow(votes, codes, rounds=1000):
@@ -88,43 +84,17 @@ def test_probabilities_are_those_of_crowd_kit():
     assert fit(votes, 2)[1][first] == pytest.approx(CROWD_KIT, abs=1e-5)
 
 
-def test_planted_errors_are_recovered():
-    """One judge is right in 95%, two in about 60%: the model finds out whom to trust, and a majority does not."""
-    truth, votes = planted(5, 4000, 2, (0.9, 0.2, 0.2), lost=0.0)
-    right = (fit(votes, 2).argmax(axis=0) == truth).mean()
-    majority = ((votes.sum(axis=0) > 1) == truth).mean()
-    assert right > 0.93 > 0.85 > majority
-    assert right == pytest.approx((votes[0] == truth).mean(), abs=0.01)
-
-
 def test_units_without_votes_have_no_probabilities_and_do_not_count():
     votes = np.array([[0, 1, -1, 1], [0, 1, -1, 0], [1, 1, -1, 1]])
     assert fit(votes, 2)[:, 2].tolist() == [0.0, 0.0]
     assert fit(votes, 2)[:, [0, 1, 3]] == pytest.approx(fit(votes[:, [0, 1, 3]], 2))
 
 
-def run_of(votes, labels, mode="pairwise", metadata=None, **settings):
+def run_of(votes, labels, mode="pairwise", metadata=None, judge=None, **settings):
     """Score a panel's votes (judges × cases): winners of pairs or classes, `None` if missing."""
-    judges = [{"name": f"j{k}", "model": "m"} for k in range(len(votes))]
-    classes = {"rubric": {"classes": {"A": "", "TIE": "", "B": ""}, "abstain": "unsure"}} if mode == "classes" else {}
-    config = RunConfig(
-        judge={"judges": judges, "vote": "dawid_skene", **settings.pop("judge", {})},
-        criteria=[{"name": "quality"}],
-        swap={"policy": "none"},
-        mode={"name": "pairwise" if mode == "pairwise" else "pointwise"},
-        scoring={"bootstrap": 300, **settings.pop("scoring", {})},
-        **{**classes, **settings},
-    )
-    cases, judgments = [], []
-    for n, label in enumerate(labels):
-        name, unit = f"c{n}", (0, 1) if mode == "pairwise" else (0,)
-        responses = PAIR if mode == "pairwise" else (Response("a", class_name=label),)
-        case = Case(name, f"q{n}", responses, label=label if mode == "pairwise" else None)
-        cases.append(replace(case, metadata=metadata[n] if metadata else {}))
-        for k, row in enumerate(votes):
-            given = {"class_name": row[n]} if mode == "classes" else {"value": MARGIN.get(row[n])}
-            judgments.append(Judgment(name, unit, unit, 0, f"j{k}", "failed" if row[n] is None else "ok", **given))
-    return score_run(config, cases, judgments)
+    rubric = {"abstain": "unsure"} if mode == "classes" else {}
+    judge = {"vote": "dawid_skene", **(judge or {})}
+    return score_run(*panel_of(votes, labels, mode, metadata=metadata, judge=judge, rubric=rubric, **settings))
 
 
 NAMES = ["A", "TIE", "B", None]

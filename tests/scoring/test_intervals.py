@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.special import stdtrit
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring import score_run
@@ -28,20 +29,22 @@ def test_wilson_equals_scipy(n, data, confidence):
     assert wilson(k / n, n, confidence) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
-def test_an_interval_equals_the_slow_obvious_one():
+@pytest.mark.parametrize("clustered", [False, True])
+def test_an_interval_equals_the_slow_obvious_one(clustered):
     generator = np.random.default_rng(5)
     case = np.sort(generator.integers(0, 30, size=120))
     among, hit = generator.random(120) < 0.8, generator.random(120) < 0.4
     lost = ~among
     settings = ScoringConfig(bootstrap=300, confidence=0.9, seed=3)
-    metric = measure([Tally(case, 30).rate("x", hit, among, lost)], settings, Clusters.each(30))["x"]
-    values = []
-    for _, weights in Clusters.each(30).draw(300, 3):
+    by = Clusters.by_key((np.arange(30) // 2 + 1).tolist(), "topic") if clustered else Clusters.each(30)
+    metric = measure([Tally(case, 30).rate("x", hit, among, lost)], settings, by)["x"]
+    cluster, values = by.of_rows(case), []
+    for _, weights in by.draw(300, 3):
         for row in weights.astype(int):
-            rows = [r for c in range(30) for _ in range(row[c]) for r in np.flatnonzero((case == c) & among)]
+            rows = [r for c, w in enumerate(row) for _ in range(w) for r in np.flatnonzero((cluster == c) & among)]
             values.append(hit[rows].mean())
     assert metric.value == pytest.approx(hit[among].mean())
-    n = len(np.unique(case[among]))
+    n = len(np.unique(cluster[among]))
     tail = stats.norm.cdf((n / (n - 1)) ** 0.5 * stats.t.ppf(0.05, n - 1))
     assert (metric.low, metric.high) == pytest.approx(tuple(np.quantile(values, [tail, 1 - tail], method="weibull")))
     every = len(case)
@@ -345,3 +348,9 @@ def test_the_share_below_a_t_equals_scipy(low, high, error):
     for degrees in {*np.geomspace(low, high, 12).astype(int).tolist(), low, high}:
         for t in np.linspace(-6, 6, 25).tolist():
             assert bootstrap.student_share(t, degrees) == pytest.approx(stats.t.cdf(t, degrees), abs=error)
+
+
+def test_quantiles_of_students_t_are_scipys():
+    for degrees in (*range(1, 40), 99, 100, 999, 1000, 1001, 5000, 10**6):
+        for p in (0.0005, 0.005, 0.025, 0.05, 0.1):
+            assert bootstrap.student_quantile(p, degrees) == pytest.approx(float(stdtrit(degrees, p)), rel=1e-12)

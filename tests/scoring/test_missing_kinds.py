@@ -55,17 +55,6 @@ def test_each_kind_bounds_accuracy_by_itself(configure, make_case, judged, passe
     assert per_order.value == pytest.approx(orders["failed"]["value"])
 
 
-def test_calls_the_budget_kept_from_being_made_are_a_kind_of_their_own(configure, make_case, judged):
-    judgments = [
-        judged("c", (0, 1), 1.0),
-        judged("c", (0, 1), swapped=True, status="failed", error_kind="budget"),
-        judged("c", (0, 1), sample=1, status="failed", error_kind="timeout"),
-    ]
-    metrics = score_run(configure(), [make_case("c")], judgments).metrics
-    shares = [metrics[f"missing/{kind}"].value for kind in ("unparseable", "refused", "failed", "budget")]
-    assert shares == pytest.approx([0, 0, 1 / 3, 1 / 3])
-
-
 def test_a_missing_score_takes_its_pairs_with_it(pointwise, make_case, judged):
     cases = [make_case("c", "abc", grades=[1, 2, 3])]
     judgments = [judged("c", (0,), 1.0), judged("c", (1,), status="refused"), judged("c", (2,), 3.0)]

@@ -46,30 +46,6 @@ def test_it_equals_counting_pairs_of_answers(configure, make_case, judged, rows)
         assert {metric.value for metric in found} == {None}
 
 
-def simulated(seed, chance_of_first):
-    """Return 150 pairs, three samples an order, of a judge that tosses a coin of this bias for the first shown."""
-    generator = np.random.default_rng(seed)
-    first = np.where(generator.random((150, 2, 3)) < chance_of_first, 1.0, -1.0)
-    return [(list(own), list(-swapped)) for own, swapped in first]
-
-
-def test_a_judge_that_tosses_coins_is_inconsistent_and_not_biased(configure, make_case, judged):
-    metrics = run(configure, make_case, judged, simulated(1, 0.5))
-    effect, first = metrics["position/order_effect"], metrics["position/first_rate"]
-    assert metrics["position/consistency"].value < 0.6
-    assert effect.low < 0 < effect.high
-    assert first.low < 0.5 < first.high
-
-
-def test_a_judge_that_takes_the_first_has_an_order_effect(configure, make_case, judged):
-    always = run(configure, make_case, judged, [([1.0, 1.0], [-1.0, -1.0])] * 5)
-    assert always["position/order_effect"].value == 1
-    # With chance p of the first: p² + q² within an order, 2pq across: (p - q)² between them.
-    mostly = run(configure, make_case, judged, simulated(2, 0.8))["position/order_effect"]
-    assert mostly.low < 0.6**2 < mostly.high
-    assert mostly.low > 0.2
-
-
 @pytest.mark.parametrize(
     ("rows", "sections", "why"),
     [

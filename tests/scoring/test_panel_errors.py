@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -15,39 +14,12 @@ from evalkit.core.annotations import INCLUSION
 from evalkit.report.findings.panels import panel_findings
 from evalkit.scoring import score_run
 from evalkit.scoring.metrics.panels import ALIKE, DISAGREEMENT, ERRORS, NO_LABEL, NO_OTHERS, UNREAD, VOTES
-from evalkit.types import Case, Judgment, Response
-
-PAIR = (Response("a"), Response("b"))
-MARGIN = {"A": 1.0, "TIE": 0.0, "B": -1.0}
+from evalkit.types import Case, Judgment
+from tests.support.panels import PAIR, panel_of
 
 
-def run_of(votes, labels, mode="pairwise", metadata=None, **settings):
-    """Score the votes (judges × cases, `None` if missing) of a panel on cases with these labels."""
-    judges = [{"name": f"j{k}", "model": "m"} for k in range(len(votes))]
-    rubric = {"classes": {"A": "", "TIE": "", "B": ""}} if mode == "classes" else {}
-    config = RunConfig(
-        judge={"judges": judges, **settings.pop("judge", {})},
-        criteria=[{"name": "quality"}],
-        swap={"policy": "none"},
-        mode={"name": "pairwise" if mode == "pairwise" else "pointwise"},
-        rubric=settings.pop("rubric", rubric),
-        scoring={"bootstrap": 400, **settings.pop("scoring", {})},
-    )
-    cases, judgments = [], []
-    for n, label in enumerate(labels):
-        name, unit = f"c{n}", (0, 1) if mode == "pairwise" else (0,)
-        responses = {
-            "pairwise": PAIR,
-            "classes": (Response("a", class_name=label),),
-            "scores": (Response("a", grade=label),),
-        }[mode]
-        case = Case(name, f"q{n}", responses, label=label if mode == "pairwise" else None)
-        cases.append(replace(case, metadata=metadata[n] if metadata else {}))
-        for k, row in enumerate(votes):
-            status, value = ("failed", None) if row[n] is None else ("ok", row[n])
-            given = {"class_name": value} if mode == "classes" else {"value": MARGIN.get(value, value)}
-            judgments.append(Judgment(name, unit, unit, 0, f"j{k}", status, **given))
-    return score_run(config, cases, judgments)
+def run_of(*panel, **settings):
+    return score_run(*panel_of(*panel, **settings))
 
 
 def obvious(pairs):

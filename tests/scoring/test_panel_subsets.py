@@ -8,48 +8,17 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION
 from evalkit.report.findings import findings
 from evalkit.scoring import score_run
 from evalkit.scoring.metrics.subsets import ACCURACY, LEAD, TOO_FEW, TOO_MANY
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Case, Completion, Judgment, Response, Usage
-
-PAIR = (Response("a"), Response("b"))
-MARGIN = {"A": 1.0, "TIE": 0.0, "B": -1.0}
+from tests.support.panels import panel_of
 
 
-def run_of(votes, labels, mode="pairwise", costs=None, prompts=None, **settings):
-    """Score a panel's votes (judges × cases) with the cost of each judge per case."""
-    config, cases, judgments = panel_of(votes, labels, mode, costs, prompts, **settings)
+def run_of(*panel, **settings):
+    config, cases, judgments = panel_of(*panel, **settings)
     return config, cases, score_run(config, cases, judgments)
-
-
-def panel_of(votes, labels, mode="pairwise", costs=None, prompts=None, **settings):
-    judges = [{"name": f"j{k}", "model": "m"} for k in range(len(votes))]
-    classes = {"rubric": {"classes": {"A": "", "TIE": "", "B": ""}}} if mode == "classes" else {}
-    config = RunConfig(
-        judge={"judges": judges, **settings.pop("judge", {})},
-        criteria=[{"name": "quality"}],
-        swap={"policy": "none"},
-        mode={"name": "pairwise" if mode == "pairwise" else "pointwise"},
-        scoring={"bootstrap": 300, **settings.pop("scoring", {})},
-        **classes,
-    )
-    cases, judgments = [], []
-    for n, label in enumerate(labels):
-        name, unit = f"c{n}", (0, 1) if mode == "pairwise" else (0,)
-        responses = PAIR if mode == "pairwise" else (Response("a", class_name=label),)
-        prompt = f"q{n}" if prompts is None else f"q{prompts[n]}"
-        cases.append(Case(name, prompt, responses, label=label if mode == "pairwise" else None))
-        for k, row in enumerate(votes):
-            given = {"class_name": row[n]} if mode == "classes" else {"value": MARGIN.get(row[n])}
-            paid = None if costs is None or costs[k] is None else costs[k]
-            given["completion"] = Completion("", usage=Usage(1, 1), cost_usd=paid)
-            status = "failed" if row[n] is None else "ok"
-            judgments.append(Judgment(name, unit, unit, 0, f"j{k}", status, **given))
-    return config, cases, judgments
 
 
 def labels_of(n):
@@ -99,7 +68,7 @@ def test_the_choice_and_its_accuracy_are_those_of_brute_force(mode, costs):
     prompts = [n // 3 for n in range(90)]
     if mode == "classes":  # a vote without a winner is no class, which is wrong as a tie is
         votes = [["A" if one == "TIE" else one for one in row] for row in votes]
-    config, cases, scores = run_of(votes, labels, mode, costs, prompts)
+    config, cases, scores = run_of(votes, labels, mode, costs=costs, prompts=prompts)
     folds = Clusters.of(config, cases).folds(cases)
     accuracy, lead, chosen = brute(votes, labels, folds, costs)
     assert scores.metrics[ACCURACY].value == pytest.approx(accuracy)

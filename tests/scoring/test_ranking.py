@@ -329,18 +329,6 @@ def test_long_runs_of_games_are_cut_for_elo(monkeypatch):
     assert whole.sum(axis=1) == pytest.approx(np.zeros(20), abs=1e-9)
 
 
-def test_scores_rank_systems_too(pointwise, judged):
-    rows, _ = league([0, 0], 12)
-    judgments = [
-        judged(str(k), (r,), criteria={"quality": 1 + (k + 2 * r) % 5 if k % 3 else 4 - r})
-        for k in range(12)
-        for r in (0, 1)
-    ]
-    scores = score_run(pointwise(), rows, judgments)
-    assert scores.details["ranking"]["games"] == 12
-    assert scores.metrics["ranking/rating/system 0"].value == -scores.metrics["ranking/rating/system 1"].value
-
-
 def test_a_fit_that_does_not_settle_in_time_is_none(monkeypatch):
     from evalkit.scoring.metrics import ranking
 

@@ -44,12 +44,6 @@ def test_an_overconfident_judge_is_set_right(configure, make_case, judged):
     assert set(scores.details["reliability"]) == {"stated", "temperature", "isotonic"}
 
 
-def test_a_calibrated_judge_is_left_alone(configure, make_case, judged):
-    metrics = run(configure, make_case, judged, *judge(2, 600, 1.0)).metrics
-    assert metrics["calibration/slope"].low < 1 < metrics["calibration/slope"].high
-    assert abs(metrics["calibration/brier_temperature"].value - metrics["calibration/brier"].value) < 0.005
-
-
 def test_the_slope_equals_the_slow_penalized_one(configure, make_case, judged):
     confidence, right = judge(3, 80, 2.0)
     logit = np.log(confidence / (1 - confidence))
