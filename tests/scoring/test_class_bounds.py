@@ -64,7 +64,7 @@ def check(found, values, observed, *, exact):
         assert found[1] == pytest.approx(max(ends), abs=1e-9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tables(), st.data())
 def test_rates_of_a_class_have_exact_bounds(unread, data):
     c = data.draw(st.integers(0, len(unread.table) - 1))
@@ -91,7 +91,7 @@ COEFFICIENTS = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tables())
 @pytest.mark.parametrize("name", sorted(COEFFICIENTS))
 def test_coefficients_have_bounds_that_hold_every_filling(name, unread):
@@ -102,7 +102,7 @@ def test_coefficients_have_bounds_that_hold_every_filling(name, unread):
     check(found, value(fillings(unread)), value(unread.table.reshape(1, -1))[0], exact=exact)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tables(classes=(2,), most=6))
 def test_two_classes_have_exact_bounds_of_macro_f1_and_mcc(unread):
     every, own = fillings(unread), unread.table.reshape(1, -1)

@@ -95,10 +95,10 @@ SITUATIONS = {
 def test_at_most_five_percent_of_runs_ever_miss_the_mean(name):
     generator = np.random.default_rng(7)
     ever = 0
-    for _ in range(400):
+    for _ in range(200):
         sums, counts, mean, ends, largest = SITUATIONS[name](generator, 400)
         ever += bool((halves(sums, counts, mean, ends=ends, largest=largest, steps=150) >= LIMIT).any())
-    assert ever / 400 <= 0.05
+    assert ever / 200 <= 0.05
     if name == "shares of 0.5":
         values = generator.integers(0, 2, (400, 400)).cumsum(axis=1)[:, 20:] / np.arange(21, 401)
         wald = np.abs(values - 0.5) > 1.96 * 0.5 / np.sqrt(np.arange(21, 401))
@@ -109,13 +109,13 @@ def test_clusters_whose_size_and_share_depend_on_each_other():
     """Large clusters have lower shares: the mean is that of all values, not of the clusters' shares."""
     generator = np.random.default_rng(3)
     ever, widths = 0, []
-    for _ in range(300):
+    for _ in range(150):
         counts = generator.choice([1.0, 4.0], 300)
         sums = np.where(counts == 1, generator.random(300) < 0.9, generator.binomial(4, 0.3, 300)).astype(float)
         mean = (0.9 + 4 * 0.3) / 5
         ever += bool((halves(sums, counts, mean, largest=4, steps=150) >= LIMIT).any())
         widths.append(mean_sequence(sums, counts, largest=4))
-    assert ever / 300 <= 0.05
+    assert ever / 150 <= 0.05
     assert all(low < sums.sum() / counts.sum() < high for low, high in widths[-1:])
     assert np.mean([high - low for low, high in widths]) < 0.25
 
