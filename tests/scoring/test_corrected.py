@@ -36,7 +36,9 @@ def test_prediction_powered_inference_equals_its_formula(seed, labelled, others)
     meant[labelled:] = np.nan
     y, f, rest = meant[:labelled], said[:labelled], said[labelled:]
     k = np.cov(y, f, ddof=0)[0, 1] / said.var() / (1 + labelled / others)
-    assert prediction_powered(target(said, meant)).observed() == pytest.approx(y.mean() + k * (rest.mean() - f.mean()))
+    assert prediction_powered([target(said, meant)])[0].observed() == pytest.approx(
+        y.mean() + k * (rest.mean() - f.mean())
+    )
 
 
 @given(st.integers(0, 10**6))

@@ -15,7 +15,7 @@ from evalkit.core.scale import Scale
 from evalkit.scoring.columns import TIE, A, B, VerdictColumns
 from evalkit.scoring.judgments import ClassColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, ratio
+from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tally, ratio
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Confusion
@@ -128,7 +128,6 @@ def mean_corrections(
         labels.
     """
     pairs, scored, scale = verdicts.pairs, verdicts.scores if verdicts.passes is None else None, Scale.of(config.rubric)
-    shares: list[Target] = []
     if scored is None:
         rates = {"win_rate/a": A, "win_rate/b": B, "tie_rate": TIE}
         every = [
@@ -142,7 +141,7 @@ def mean_corrections(
             )
             for name, code in rates.items()
         ]
-        targets = shares = weigh_targets(every, weights)
+        targets = weigh_targets(every, weights)
         two_level = targets[:2]
     else:
         names = "corrected/score_mean", "score/mean"
@@ -156,17 +155,17 @@ def mean_corrections(
             name = "corrected/rogan_gladen"
             two_level = [replace(targets[0], name=name, judged=judged, labels=labels, proportion=True)]
     limits = None if scored is None else scale.ends
+    found = [replace(made, limits=limits) for made in prediction_powered(targets)]
     details = {
         "confidence": config.scoring.confidence,
-        "targets": [label_plan(target, shares, config.scoring.confidence, clusters) for target in targets],
+        "targets": label_plans(targets, found, config.scoring.confidence, clusters),
         "notes": [LEVELS] if scored is None or scale.real or len(scale) > 2 else [],
     }
-    found = [replace(prediction_powered(target, shares), limits=limits) for target in targets]
     return [*found, *map(rogan_gladen, two_level)], details
 
 
-def prediction_powered(target: Target, shares: Sequence[Target] = ()) -> Statistic:
-    """Return the mean label of all rows, estimated from labels and the judge's answers.
+def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
+    """Return for each target the mean label of all rows, estimated from labels and the judge's answers.
 
     The estimate is mean_L(y) + k (mean_U(f) - mean_L(f)) for labels y, answers f, labeled rows L and unlabeled rows U.
     The k with the smallest variance is cov(y, f) / ((1 + |L|/|U|) var(f)) (Angelopoulos et al. 2023, arXiv 2301.09633,
@@ -176,46 +175,50 @@ def prediction_powered(target: Target, shares: Sequence[Target] = ()) -> Statist
     of all rows: poststratification (Holt and Smith 1979, J. R. Stat. Soc. A 142, 33-46). How many of the labels have
     which weight is then no source of error, as in the sampling by strata that chose them.
 
-    If the target is one of the `shares` of a whole, one k minimizes the sum of their variances, so that they sum to 1.
+    Several targets are the shares of a whole: one k minimizes the sum of their variances, so that they sum to 1.
     Negative shares are then projected to the nearest point of the simplex (Duchi et al. 2008, Efficient projections).
     """
-    index = next((index for index, share in enumerate(shares) if share.name == target.name), None)
-    n, others = int(target.labeled.sum()), int(target.unlabeled.sum())
-    note = "every answer has a label: this is the mean of the labels"
-    if others:
-        note = f"{n} labels and {others} answers without a label; {RANDOM if target.weights is None else SAMPLED}"
+    of = tuple(share for _, share in targets[0].groups)
+    table = Table.of([column for target in targets for column in _sums(target)])
 
-    of = tuple(share for _, share in target.groups)
-
-    def value(totals: Floats) -> Floats:
+    def means(totals: Floats) -> Floats:
         parts = _parts(totals, _COLUMNS + 3 * len(of))
         k = tuning(np.concatenate([part[:, :_COLUMNS] for part in parts], axis=1))
-        if index is not None:
-            return onto_simplex(np.stack([_estimate(part, k, of) for part in parts], axis=1))[:, index]
-        mean = _estimate(totals, k, of)
-        return np.clip(mean, 0.0, 1.0) if target.proportion else mean
+        each = np.stack([_estimate(part, k, of) for part in parts], axis=1)
+        if len(targets) > 1:
+            return onto_simplex(each)
+        return np.clip(each, 0.0, 1.0) if targets[0].proportion else each
 
-    return Statistic(
-        target.name,
-        np.concatenate([_sums(share) for share in (shares if index is not None else (target,))], axis=1),
-        value,
-        n=n,
-        covered=target.tally(target.labeled) > 0,
-        missing=target.unanswered,
-        # Equal labels do not vary between resamples, and have the exact interval.
-        proportion=target.proportion and (not others or (n > 0 and bool(np.ptp(target.labels[target.labeled]) == 0))),
-        note=note,
-        why=NO_LABEL if not n else FEW_LABELS,
-    )
+    shared, found = SharedStatistic(means), []
+    for index, target in enumerate(targets):
+        labels, others = target.labels[target.labeled], int(target.unlabeled.sum())
+        note = "every answer has a label: this is the mean of the labels"
+        if others:
+            weighted = RANDOM if target.weights is None else SAMPLED
+            note = f"{len(labels)} labels and {others} answers without a label; {weighted}"
+        made = Statistic(
+            target.name,
+            table,
+            shared[index],
+            n=len(labels),
+            covered=target.tally(target.labeled) > 0,
+            missing=target.unanswered,
+            # Equal labels do not vary between resamples, and have the exact interval.
+            proportion=target.proportion and (not others or (len(labels) > 0 and bool(np.ptp(labels) == 0))),
+            note=note,
+            why=NO_LABEL if not len(labels) else FEW_LABELS,
+        )
+        found.append(made)
+    return found
 
 
-def _sums(target: Target) -> Floats:
+def _sums(target: Target) -> list[Floats]:
     labeled, others = target.labeled, target.unlabeled if target.weights is None else target.answered
     y, f = np.where(labeled, target.labels, 0.0), np.where(labeled, target.judged, 0.0)
     rest, weight = np.where(others, target.judged, 0.0), target.weight
     columns = [labeled * weight, y * weight, f * weight, y * f * weight, others, rest, f * f + rest * rest]
     columns += [column for rows, _ in target.groups for column in (1.0 * rows, y * rows, f * rows)]
-    return np.stack(target.tally.columns(*columns), axis=1)
+    return target.tally.columns(*columns)
 
 
 def _estimate(totals: Floats, k: Floats, shares: Sequence[float] = ()) -> Floats:
@@ -283,14 +286,27 @@ def _corrected_rate(totals: Floats) -> Floats:
     return np.clip(divide(ratio(0, 1, totals) - false, np.where(youden > 1e-9, youden, 0.0)), 0.0, 1.0)
 
 
-def label_plan(target: Target, shares: Sequence[Target], confidence: float, clusters: Clusters) -> JsonObject:
-    """Return a target's means as judged, labeled and corrected, and the interval widths for more labels."""
+def label_plans(
+    targets: Sequence[Target], powered: Sequence[Statistic], confidence: float, clusters: Clusters
+) -> list[JsonObject]:
+    """Return each target's means as judged, labeled and corrected, and the interval widths for more labels."""
+    sums = _parts(powered[0].table.observed, len(powered[0].table.columns) // len(targets))
+    trust = float(tuning(np.concatenate([part[:, :_COLUMNS] for part in sums], axis=1))[0])
+    return [
+        _label_plan(target, made.observed(), targets, trust, confidence, clusters)
+        for target, made in zip(targets, powered, strict=True)
+    ]
+
+
+def _label_plan(
+    target: Target, corrected: float, targets: Sequence[Target], trust: float, confidence: float, clusters: Clusters
+) -> JsonObject:
     n, others, labeled = int(target.labeled.sum()), int(target.unlabeled.sum()), target.labeled
     plan: JsonObject = {
         "metric": target.name,
         "judge": round_metric(target.judged[target.answered].mean()) if n + others else None,
         "people": round_metric(np.average(target.labels[labeled], weights=target.weight[labeled])) if n else None,
-        "corrected": round_metric(prediction_powered(target, shares).observed()),
+        "corrected": round_metric(corrected),
         "labelled": n,
         "unlabelled": others,
         "more_labels": [],
@@ -305,20 +321,19 @@ def label_plan(target: Target, shares: Sequence[Target], confidence: float, clus
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     for labels in [n * factor for factor in GROWTH if n * factor <= n + others]:
         remaining = max(1, n + others - labels)
-        k = _planned_tuning(shares or (target,), labels, remaining)
+        k = _planned_tuning(targets, labels, remaining)
         variance = _row_variance(target, labeled, k, 1.0, clusters) / labels
         variance += k * k * _row_variance(target, target.answered, 1.0, 0.0, clusters) / remaining
         labels_only = _row_variance(target, labeled, 0.0, 1.0, clusters) / labels
         widths = {"width": variance, "without_judge": labels_only}
         row = {name: round_metric(2 * z * np.sqrt(value)) for name, value in widths.items()}
         plan["more_labels"].append({"labels": labels, **row})
-    totals = np.concatenate([_sums(share).sum(axis=0)[:_COLUMNS] for share in shares or (target,)])[None]
-    return plan | {"trust_in_judge": round_metric(tuning(totals)[0])}
+    return plan | {"trust_in_judge": round_metric(trust)}
 
 
-def _planned_tuning(shares: Sequence[Target], labels: int, remaining: int) -> float:
+def _planned_tuning(targets: Sequence[Target], labels: int, remaining: int) -> float:
     covariance = variance = 0.0
-    for target in shares:
+    for target in targets:
         y, f = target.labels[target.labeled], target.judged[target.labeled]
         covariance += float(np.mean((y - y.mean()) * (f - f.mean())))
         variance += float(target.judged[target.answered].var())
@@ -413,9 +428,10 @@ def class_corrections(
         )
         found.append(statistic)
     targets = weigh_targets(class_targets(columns), weights)
+    powered = prediction_powered(targets)
     details = {
         "confidence": confidence,
-        "targets": [label_plan(target, targets, confidence, clusters) for target in targets],
+        "targets": label_plans(targets, powered, confidence, clusters),
         "notes": [INVERTED],
         "errors": {
             label: {verdict: round_metric(share) for verdict, share in zip(names, row, strict=True)}
@@ -424,7 +440,7 @@ def class_corrections(
         "condition_number": condition,
         "youden_j": {name: round_metric(float(value)) for name, value in zip(names, youden, strict=True)},
     }
-    return [*found, *(prediction_powered(target, targets) for target in targets)], details
+    return [*found, *powered], details
 
 
 def corrected_rate(c: int, k: int, totals: Floats) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -178,6 +179,8 @@ EXACT_ROWS = 4000
 ANCHORS = 2000
 """The number of responses that each response is compared with beyond that."""
 NEGLIGIBLE = 1e-12
+BLOCK = 2**18
+"""Numbers held at a time: 2 MiB."""
 _MOST_CELLS = 128
 """Up to this number of combinations of a score and a grade, ranks are computed from their counts."""
 
@@ -224,17 +227,20 @@ def auc_statistic(scored: ScoreColumns) -> Statistic:
         scored: the scores.
     """
     graded = _GradedScores.of(scored)
-    level, high = np.unique(graded.x, return_inverse=True)[1], graded.y > graded.y.min(initial=np.inf)
+    levels, high = _Levels.of(np.unique(graded.x, return_inverse=True)[1]), graded.y > graded.y.min(initial=np.inf)
     two = len(np.unique(graded.y)) == 2
 
     def areas(weights: Floats) -> Floats:
-        rows = weights[:, graded.tally.case]
-        upper, lower = (np.stack([np.bincount(level, weights=row * side) for row in rows]) for side in (high, ~high))
+        upper, lower = (levels.counts(weights[:, graded.tally.case] * side) for side in (high, ~high))
         below = np.cumsum(lower, axis=1) - lower / 2
         return divide((upper * below).sum(axis=1), upper.sum(axis=1) * lower.sum(axis=1))
 
     made = graded.statistic(
-        "auc", np.zeros((graded.tally.cases, 0)), areas if two else undefined, weighted=True, proportion=True
+        "auc",
+        np.zeros((graded.tally.cases, 0)),
+        partial(_in_blocks, areas, len(graded.x)) if two else undefined,
+        weighted=True,
+        proportion=True,
     )
     return made if two else replace(made, why="grades do not have two levels")
 
@@ -338,28 +344,60 @@ def _spearman(graded: _GradedScores) -> Statistic:
     cells, cell = np.unique(levels[0] * width + levels[1], return_inverse=True)
     if 0 < len(cells) <= min(_MOST_CELLS, len(cell) // 4):
         columns = graded.tally.columns(*(cell == number for number in range(len(cells))))
-        of_cells = [cells // width, cells % width]
-        return graded.statistic(
-            "spearman", columns, lambda totals: np.array([_rank_correlation(row, of_cells) for row in totals])
-        )
+        of_cells = [_Levels.of(cells // width), _Levels.of(cells % width)]
+        return graded.statistic("spearman", columns, partial(_rank_correlations, of_cells))
+    each = [_Levels.of(level) for level in levels]
 
     def rho(weights: Floats) -> Floats:
-        return np.array([_rank_correlation(row[graded.tally.case], levels) for row in weights])
+        return _rank_correlations(each, weights[:, graded.tally.case])
 
-    return graded.statistic("spearman", np.zeros((graded.tally.cases, 0)), rho, weighted=True)
+    value = partial(_in_blocks, rho, len(graded.x))
+    return graded.statistic("spearman", np.zeros((graded.tally.cases, 0)), value, weighted=True)
 
 
-def _rank_correlation(weights: Floats, levels: list[Ints]) -> float:
-    n = weights.sum()
-    if not n:
-        return float("nan")
-    ranks = []
-    for level in levels:
-        counts = np.bincount(level, weights=weights)
+@frozen
+class _Levels:
+    """Values by rank.
+
+    Attributes:
+        level: (n,) the level of each value, from 0, each of which some value has.
+        order: (n,) the values in order of their levels.
+        start: (levels,) the place in that order of each level's first value.
+    """
+
+    level: Ints
+    order: Ints
+    start: Ints
+
+    @classmethod
+    def of(cls, level: Ints) -> _Levels:
+        order = np.argsort(level, kind="stable")
+        return cls(level, order, np.flatnonzero(np.diff(level[order], prepend=-1)))
+
+    def counts(self, weights: Floats) -> Floats:
+        """Return the sum of the weights (rows, n) of each level, (rows, levels)."""
+        return np.asarray(np.add.reduceat(weights[:, self.order], self.start, axis=1))
+
+
+def _rank_correlations(levels: list[_Levels], weights: Floats) -> Floats:
+    """Return Pearson's r of the mid-ranks of two values under each row of weights (rows, n)."""
+    if not weights.shape[1]:
+        return undefined(weights)
+    n, ranks = weights.sum(axis=1), []
+    for values in levels:
+        counts = values.counts(weights)
         # Mid-ranks as centered fractions of n: their mean is 0 for any ties.
-        ranks.append(((np.cumsum(counts) - counts / 2) / n - 0.5)[level])
+        middles = (np.cumsum(counts, axis=1) - counts / 2) / np.where(n > 0, n, 1.0)[:, None] - 0.5
+        ranks.append(middles[:, values.level])
     x, y = ranks
-    return float(pearson_r(np.array([[n, 0.0, 0.0, weights @ (x * x), weights @ (y * y), weights @ (x * y)]]))[0])
+    squares = [np.einsum("ij,ij,ij->i", weights, one, other) for one, other in ((x, x), (y, y), (x, y))]
+    return pearson_r(np.stack([n, 0 * n, 0 * n, *squares], axis=1))
+
+
+def _in_blocks(value: Callable[[Floats], Floats], size: int, weights: Floats) -> Floats:
+    """Return a value of `size` numbers for each row of weights, computed for a bounded number of rows at a time."""
+    step = max(1, BLOCK // max(1, size))
+    return np.concatenate([value(weights[start : start + step]) for start in range(0, max(1, len(weights)), step)])
 
 
 def _kendall(graded: _GradedScores) -> Statistic:

@@ -528,17 +528,20 @@ def _levels(sizes: Floats) -> tuple[Ints, Floats]:
 def _three_in_four(totals: Floats, levels: Floats) -> Floats:
     """Return ln 3 / b for each row by Newton's method from 0, NaN if b has no finite positive estimate."""
     hits, tries = totals[:, : len(levels)], totals[:, len(levels) :]
-    b = np.zeros(len(totals))
+    wrong = hits.sum(axis=1) < tries.sum(axis=1)
+    hits, tries, b = hits[wrong], tries[wrong], np.zeros(int(wrong.sum()))
     for _ in range(STEPS):
         chance = 1 / (1 + np.exp(-np.clip(b[:, None] * levels, -700.0, 700.0)))
         slope = (levels * (hits - tries * chance)).sum(axis=1)
         curve = (levels**2 * tries * chance * (1 - chance)).sum(axis=1)
         step = np.nan_to_num(divide(slope, curve))
-        if not step.any():
-            break
         b = b + step
-    finite = (np.abs(step) < 1e-8 * np.maximum(1.0, np.abs(b))) & (hits.sum(axis=1) < tries.sum(axis=1)) & (b > 1e-9)
-    return divide(np.full(len(b), np.log(3.0)), np.where(finite, b, 0.0))
+        converged = np.abs(step) < 1e-8 * np.maximum(1.0, np.abs(b))
+        if converged.all():
+            break
+    found = np.full(len(totals), np.nan)
+    found[wrong] = divide(np.full(len(b), np.log(3.0)), np.where(converged & (b > 1e-9), b, 0.0))
+    return found
 
 
 def jnd_details(

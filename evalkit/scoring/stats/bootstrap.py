@@ -68,7 +68,8 @@ class Table:
             return columns
         cases = len(columns) if isinstance(columns, np.ndarray) else len(columns[0])
         each = columns.T if isinstance(columns, np.ndarray) else columns
-        return cls(tuple(_smallest_dtype(column) for column in each), cases)
+        with np.errstate(invalid="ignore"):
+            return cls(tuple(_smallest_dtype(column) for column in each), cases)
 
     def totals(self, weights: Floats) -> Floats:
         """Return the column sums (rows, columns) under each row of weights (rows, cases)."""
@@ -84,9 +85,8 @@ Columns: TypeAlias = Floats | Sequence[NDArray[Any]] | Table
 
 
 def _smallest_dtype(column: Floats) -> NDArray[Any]:
-    with np.errstate(invalid="ignore"):
-        small = column.astype(np.uint8)
-    return small if np.array_equal(small, column) else np.array(column, dtype=np.float64)
+    small = column.astype(np.uint8)
+    return small if (small == column).all() else np.array(column, dtype=np.float64)
 
 
 def totals_of(columns: Sequence[NDArray[Any]], weights: Floats) -> Floats:
@@ -389,14 +389,14 @@ def _special_interval(
     statistic: Statistic, metric: Metric, gaps: Floats, scoring: ScoringConfig, clusters: Clusters
 ) -> Metric:
     """Return the metric with a special interval where percentiles of resamples are not accurate enough."""
-    n, value = statistic.clusters(clusters), metric.value
+    value = metric.value
     if value is None:
         return metric
     if statistic.gaps:
         bias = statistic.observed() - value
         worst = [None if end is None else round_metric(max(0.0, end - bias)) for end in statistic.worst]
         metric = replace(metric, worst_low=worst[0], worst_high=worst[1])
-    if not n or not scoring.bootstrap:
+    if not scoring.bootstrap or not (n := statistic.clusters(clusters)):
         return metric
     if statistic.own is not None:
         low, high = statistic.own(clusters, scoring.confidence)
@@ -454,7 +454,7 @@ def resample(
         paired: whether other calls must sample the same clusters.
     """
     out = np.full((len(statistics), scoring.bootstrap), np.nan)
-    if not clusters.cases:
+    if not clusters.cases or not scoring.bootstrap:
         return out
     distinct, indices = _distinct_columns({id(statistic.table): statistic.table for statistic in statistics})
     summed = distinct if clusters.number is None else [clusters.sums(column) for column in distinct]
@@ -550,9 +550,9 @@ def as_metric(statistic: Statistic, value: float, draws: Floats, scoring: Scorin
 def _interval(
     statistic: Statistic, value: float, draws: Floats, confidence: float, clusters: Clusters
 ) -> tuple[float | None, float | None, str | None]:
-    n, unit = statistic.clusters(clusters), "case" if clusters.number is None else "cluster"
-    if isnan(value) or not len(draws) or not n:
+    if isnan(value) or not len(draws) or not (n := statistic.clusters(clusters)):
         return None, None, None
+    unit = "case" if clusters.number is None else "cluster"
     units = f"one {unit}" if n == 1 else f"{n} {unit}s"
     if statistic.proportion and value in (0.0, 1.0):
         low, high = exact_interval(value, n, confidence)
