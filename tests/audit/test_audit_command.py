@@ -12,7 +12,7 @@ import pytest
 from tests.support.command_line import Done, call_main
 
 Call = Callable[..., Done]
-SAMPLE = ("dataset=sample", "tracking=none", "scoring.bootstrap=200", "-q")
+SAMPLE = ("dataset=sample", "tracking=none", "scoring.bootstrap=50", "-q")
 
 
 @pytest.fixture
@@ -31,13 +31,14 @@ def calls(folder: str) -> dict[str, int]:
 
 
 def test_an_audit_is_a_run_with_a_datasheet(call: Call) -> None:
-    call("audit", "judge=simulated/good", *SAMPLE, "--output", "audit")
-    call("run", "judge=simulated/good", *SAMPLE, "--output", "plain")
+    words = ["judge=simulated/good", *SAMPLE, "dataset.limit=8"]
+    call("audit", *words, "--output", "audit")
+    call("run", *words, "--output", "plain")
     audit, plain = read("audit/metrics.json")["metrics"], read("plain/metrics.json")["metrics"]
     assert {name: one for name, one in audit.items() if not name.startswith("audit/")} == plain
-    assert audit["audit/master_key/passed"]["n"] == 24
+    assert audit["audit/master_key/passed"]["n"] == 8
     assert audit["audit/padding/shift"]["low"] < audit["audit/padding/shift"]["value"]
-    assert len(Path("audit/cases.jsonl").read_text().splitlines()) == 24
+    assert len(Path("audit/cases.jsonl").read_text().splitlines()) == 8
     assert {Path("audit", f"datasheet.{kind}").is_file() for kind in ("html", "md", "json")} == {True}
     # The run's own requests were paid for by the audit.
     assert calls("plain") | {"sent": 0} == calls("plain")

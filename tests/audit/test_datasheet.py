@@ -13,13 +13,14 @@ import pytest
 from evalkit.audit.datasheet import datasheet, datasheet_files
 from evalkit.audit.metrics import Contrast, outcomes, probe_statistics
 from evalkit.audit.probes import own_probes
+from evalkit.cli import main
 from evalkit.core.translation import in_every_language
 from evalkit.report.findings import findings_of
 from evalkit.report.findings.decisions import USES
 from evalkit.runs import read_run
 from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
-from tests.support.chromium import chromium, shoot
+from tests.support.chromium import shoot
 from tests.support.command_line import call_main
 
 ATTACK = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
@@ -35,16 +36,17 @@ def write_pairs(path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
-@pytest.fixture
-def audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
-    write_pairs(tmp_path / "pairs.jsonl")
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a sweep of audits with hostile texts, which tests only read."""
+    folder = tmp_path_factory.mktemp("audit")
+    write_pairs(folder / "pairs.jsonl")
     words = ["judge=simulated/authority,simulated/good", "dataset=file", "dataset.path=pairs.jsonl", "tracking=none"]
-    call_main(
-        capfd, "audit", *words, "probe=[authority,master_key]", "scoring.bootstrap=100", "-q", "-m", "--output", "s"
-    )
-    return tmp_path / "s"
+    words += ["probe=[authority,master_key]", "scoring.bootstrap=100", "store.url=store.sqlite"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["audit", *words, "-q", "-m", "--output", "s"]) == 0
+    return folder / "s"
 
 
 def test_hostile_texts_stay_text(audit: Path) -> None:
@@ -69,33 +71,32 @@ def test_a_planted_fault_is_found_with_its_worst_cases(audit: Path) -> None:
 
 
 @pytest.mark.browser
-def test_the_page_in_both_languages(audit: Path) -> None:
+def test_the_page_in_both_languages(audit: Path, browser: Any) -> None:
     complaints: list[str] = []
-    with chromium() as browser:
-        for file in (audit / "0" / "datasheet.html", audit / "datasheet.html"):
-            page = browser.new_page()
-            page.on("console", lambda message: complaints.append(message.text))
-            page.on("pageerror", lambda error: complaints.append(str(error)))
-            page.goto(file.as_uri())
-            title = page.title()
-            name = f"datasheet-{file.parent.name}"
-            if page.locator("details").count():
-                page.locator("details summary").first.click()
-            shoot(page, f"{name}-en")
-            assert "Marlowe" in page.inner_text("main") or file.parent == audit
-            page.click("#language")
-            assert "裁判" in page.inner_text("main")
-            assert "What the judge falls for" not in page.inner_text("main")
-            shoot(page, f"{name}-zh")
-            assert page.title() == title
-            page.set_viewport_size({"width": 390, "height": 740})
-            assert page.evaluate("document.documentElement.scrollWidth") <= 390, file
+    for file in (audit / "0" / "datasheet.html", audit / "datasheet.html"):
+        page = browser.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(file.as_uri())
+        title = page.title()
+        name = f"datasheet-{file.parent.name}"
+        if page.locator("details").count():
+            page.locator("details summary").first.click()
+        shoot(page, f"{name}-en")
+        assert "Marlowe" in page.inner_text("main") or file.parent == audit
+        page.click("#language")
+        assert "裁判" in page.inner_text("main")
+        assert "What the judge falls for" not in page.inner_text("main")
+        shoot(page, f"{name}-zh")
+        assert page.title() == title
+        page.set_viewport_size({"width": 390, "height": 740})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, file
     assert complaints == []
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize(("judge", "falls"), [("ChatGPT/Vanilla_NoRules", True), ("GPT-4/CoT", True)])
-def test_llmbars_adversarial_sets(judge: str, falls: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("judge", ["ChatGPT/Vanilla_NoRules", "GPT-4/CoT"])
+def test_llmbars_adversarial_sets(judge: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The wrong responses of the adversarial sets are made to be preferred; the natural set gives the error rate."""
     if not (DATA / "llmbar").is_dir():
         pytest.skip("needs ../shared/data/llmbar")
@@ -120,11 +121,10 @@ def test_llmbars_adversarial_sets(judge: str, falls: bool, tmp_path: Path, capfd
     metrics = measure(list(probe_statistics(effect, 2.0)), scoring, clusters)
     result = replace(run, cases=cases, metrics=metrics)
     sheet = datasheet(result, found, [])
-    assert outcome.found is falls
+    assert outcome.found
     assert sheet["probes"][0]["state"] == "falls"
     assert metrics["audit/llmbar/passed"].value == pytest.approx(float(np.nanmean(passed)))
     assert len(sheet["probes"][0]["worst"]) == 3
-    print(judge, outcome.mean, outcome.adjusted, sheet["probes"][0]["sentences"][0]["text"])
     assert "llmbar" in datasheet_files(sheet, result)["datasheet.html"]
 
 

@@ -34,8 +34,8 @@ def test_a_probe_is_sound(name: str) -> None:
 def test_every_probe_is_an_option_and_most_are_standard() -> None:
     standard = load_config(overrides=["probe=standard"]).probe.probes
     assert own_probes().keys() - standard.keys() == {"names", "paraphrase"}
-    for name in own_probes():
-        assert list(load_config(overrides=[f"probe={name}"]).probe.probes) == [name]
+    names = [*own_probes()]
+    assert [*load_config(overrides=[f"probe=[{','.join(names)}]"]).probe.probes] == names
 
 
 def test_edits_are_in_the_language_of_the_case() -> None:
