@@ -107,27 +107,8 @@ class CaseReader:
             return str(number)
         return found
 
-    def _pair(self, layout: Layout, row: Row, place: str) -> Case | None:
-        """Return the case of a labeled pair that needs no interpretation; `None` for other rows.
-
-        For most rows of most datasets, this returns the same as `_case` in a third of the time.
-        """
-        values = layout.pair(row) if layout.pair is not None else (None,)
-        try:
-            length = len("".join(values))  # faster than checking each; only texts can be joined
-        except TypeError:
-            return None
-        id_, prompt, first, second, model_a, model_b, label = values
-        if length > self._texts.short or not (id_ and prompt and first and second and label) or first == second:
-            return None
-        shown = (Response(first, model_a or None), Response(second, model_b or None))
-        winner, pair = self._labels.attach(label, shown, place)
-        return Case(id_, prompt, pair, None, None, winner, {column: row[column] for column in layout.metadata}, {})
-
     def _case(self, row: Row, number: int, place: str) -> Case:
         layout, texts = self.columns.layout(row), self._texts
-        if (case := self._pair(layout, row, place)) is not None:
-            return case
         get, present = layout.get, layout.present
         responses = self._responses(row, layout, place)
         self._check(responses, place)

@@ -141,7 +141,6 @@ FIELDS: Final = (
     "messages_a",
     "messages_b",
 )
-_PAIR: Final = ("id", "prompt", "response_a", "response_b", "model_a", "model_b", "label")
 CHECKLIST: Final = "checklist"
 MESSAGES: Final = "messages"
 """The column of a conversation, or of several, one for each response; in the metadata unless it is a field."""
@@ -168,8 +167,7 @@ class Layout:
 
     `get` reads each field, and returns `ABSENT` if the rows do not have it or their `shape` does not use it; `present`
     are the other fields. `ends` are the fields of the text and model of each response, if each has its own columns.
-    `metadata` are the columns not used by a field. `pair` reads id, prompt, responses, models and label at once for
-    rows that are only a labeled pair.
+    `metadata` are the columns not used by a field.
     """
 
     shape: str
@@ -177,7 +175,6 @@ class Layout:
     present: frozenset[str]
     ends: tuple[tuple[str, str], ...]
     metadata: tuple[str, ...]
-    pair: Callable[[Row], tuple[Any, ...]] | None
 
 
 class Columns:
@@ -265,10 +262,7 @@ class Columns:
         found = {field: get for field in (*used, "labels") if (get := self._present(field, row)) is not None}
         taken = {self.column(field) for field in used} | self._added
         metadata = tuple(column for column in row if column not in taken)
-        columns = [self.column(field) for field in _PAIR]
-        is_pair = shape == "response_a" and found.keys() == set(_PAIR) and not self._added | self._checklist
-        pair = itemgetter(*columns) if is_pair and all(column in row for column in columns) else None
-        return Layout(shape, {**_NONE, **found}, frozenset(found), ends, metadata, pair)
+        return Layout(shape, {**_NONE, **found}, frozenset(found), ends, metadata)
 
     def _present(self, field: str, row: Row) -> Getter | None:
         """Return the reader of a field for rows with these columns; only a row shows whether a path exists."""

@@ -82,8 +82,6 @@ class Labels:
         self._classes = classes
         self._known: dict[str, Winner | float | None] = {}
         self._answers: dict[str, str] = {}
-        self.winners: set[str] = set()
-        """Spellings that are choices between two responses."""
 
     def attach(self, value: Any, responses: tuple[Response, ...], place: str) -> Labeled:
         """Return the choice between the first two responses, if `value` is one, and the responses with their grades.
@@ -213,10 +211,7 @@ class Labels:
         if value not in self._known:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-                self.winners.clear()
             self._known[value] = self._read(value)
-            if isinstance(self._known[value], str):
-                self.winners.add(value)
         return self._known[value]
 
     def _read(self, value: Any) -> Winner | float | None:

@@ -6,6 +6,8 @@ import pickle
 import resource
 import signal
 import tempfile
+from copy import copy
+from dataclasses import field
 from types import MappingProxyType
 
 import pytest
@@ -14,6 +16,7 @@ from evalkit.core import spool
 from evalkit.core.spool import Spool
 from evalkit.errors import ConfigError
 from evalkit.types import Case, Completion, Judgment, Response
+from evalkit.values import frozen
 
 VALUES = [
     Judgment(f"c{k}", (0, 1), (1, 0), 0, "m", "ok", 1.0, answer={"n": [k]}, completion=Completion("é" * k))
@@ -43,6 +46,29 @@ def test_what_is_read_back_equals_what_was_put_in(held, monkeypatch, tmp_path):
         found[60]
     assert VALUES[3] in found
     assert pickle.loads(pickle.dumps(found)) == tuple(VALUES)
+
+
+@frozen
+class Computed:
+    """Values with one that is made of the others."""
+
+    numbers: tuple[int, ...]
+    name: str
+    total: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", sum(self.numbers))
+
+
+class Named(Response):
+    """An undecorated subclass."""
+
+
+@pytest.mark.parametrize("value", [VALUES[0], Named("x", "m"), Computed((1, 2), "n")])
+def test_frozen_values_are_pickled_as_arguments_of_their_own_class(value):
+    for again in (pickle.loads(pickle.dumps(value)), copy(value)):
+        assert type(again) is type(value)
+        assert repr(again) == repr(value)
 
 
 def test_appending_goes_on_after_reading(written):

@@ -269,16 +269,6 @@ def test_what_becomes_of_nulls_is_a_setting(data) -> None:
     assert "every row was dropped" in complaint(data({**PAIR, "prompt": None}), nulls="leave_out")
 
 
-def test_a_plain_pair_reads_as_any_other_row_does(data) -> None:
-    odd = {**PAIR, "model_a": "m", "model_b": "", "topic": "t"}
-    quick = load(data(odd))
-    slow = load(data({**odd, "context": ""}))
-    assert quick.cases[0] == slow.cases[0]
-    assert quick.cases[0].responses == (Response("x", "m"), Response("y"))
-    same = load(data({**odd, "response_b": "x"}))
-    assert any("two identical responses: 1" in note for note in same.notes)
-
-
 # Joins
 
 QUESTIONS = [{"qid": 1, "text": "Q1"}, {"qid": 2, "text": "Q2"}, {"qid": 3, "text": "Q3"}]
