@@ -180,14 +180,6 @@ SITUATIONS = (
         anywhere=("do not show whether that is a preference for length",),
     ),
     Situation(
-        "nearly always the longer",
-        lambda: longer(200, 0.5, 0.985),
-        (USELESS, r"it takes the longer response in 9[89]% \[9\d, 100\] of pairs"),
-        (),
-        ("选择较长的回答",),
-        anywhere=("No clear preference", "do not show whether that is a preference for length"),
-    ),
-    Situation(
         "leans to a system",
         lambda: leaning(500),
         (
@@ -330,16 +322,6 @@ SITUATIONS = (
         (),
         ("选择较长的回答",),
     ),
-    *(
-        Situation(
-            f"n = {n}",
-            lambda n=n: few(n),  # type: ignore[misc]
-            (rf"Label about {10 - n} more pairs before you decide: {n} labels? (is|are) too few to say anything",),
-            (r"about 1 more pairs", r"\b1 labels", ANY_TRUST, USELESS),
-            (f"{n} 个标注太少",),
-        )
-        for n in (1, 2, 3)
-    ),
     Situation(
         "nine labels, all right",
         lambda: few(9),
@@ -356,20 +338,6 @@ SITUATIONS = (
         anywhere=(r"[Aa]ll 1\b", "whatever the label"),
     ),
     Situation(
-        "three scores in the right order",
-        lambda: scores([1.0, 2.0, 3.0], [2.0, 2.0, 3.0]),
-        ("3 labels are too few to say anything",),
-        (ANY_TRUST,),
-        ("3 个标注太少",),
-    ),
-    Situation(
-        "two labels, both wrong",
-        lambda: pairs(["A", "B"], ["B", "A"], ["B", "A"]),
-        ("2 labels are too few to say anything",),
-        (USELESS,),
-        ("2 个标注太少",),
-    ),
-    Situation(
         "two wrong of 200",
         lambda: two_wrong(200, 2),
         (r"Trust this judge for single verdicts .* right in 99% \[9\d, 100\] of 200 labeled pairs, kappa [^;]*\.$",),
@@ -377,7 +345,6 @@ SITUATIONS = (
         (r"99%",),
         anywhere=("[Pp]refers longer",),
     ),
-    Situation("four wrong of 22", lambda: two_wrong(22, 4), ("22",), (), ("22",), anywhere=("[Pp]refers longer",)),
     Situation(
         "labels of one class",
         lambda: classes(["yes"] * 40, ["yes"] * 36 + ["no"] * 4),

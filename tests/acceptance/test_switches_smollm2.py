@@ -50,61 +50,24 @@ def scored(low: float, high: float, step: float) -> Callable[[dict[str, Any]], b
 
 
 # What is held to a schema by a grammar is always read; what is written freely may be anything, and go on for long.
-FREE = ("bracket", "regex", "rating")
+FREE = ("regex",)
 SHORT = "judge.max_tokens=40"
 
 SWITCHES = {
-    "swap none": Switch(("swap=none",), 1),
-    "swap both": Switch(("swap=both",), 2),
-    "swap random": Switch(("swap=random",), 1),
-    "lower confidence": Switch(("swap=lower_confidence",), 2),
-    "net vote": Switch(("swap=net_vote",), 2),
-    "mean": Switch(("swap=mean", "tie.threshold=0.2"), 2),
     "no ties": Switch(("tie=forbid",), 2, lambda judgment: judgment["value"] in (-1.0, 1.0)),
-    "minimum confidence": Switch(("tie.min_confidence=0.9",), 2),
     "samples": Switch(("mode.samples=2", "judge=smollm2_sampled", "swap=none"), 2),
     "probabilities of a pair": Switch(
         ("judge.logprobs=true", "swap=none"), 1, lambda judgment: -1 <= judgment["weighted"]["value"] <= 1
     ),
-    "commit first": Switch(("mode.commit_first=true", "swap=none"), 1),
     "commit first in Chinese": Switch(("mode.commit_first=true", "swap=none", "prompt=zh", "criteria=truthful_zh"), 1),
-    "Chinese": Switch(("prompt=zh", "criteria=truthful_zh", "swap=none"), 1),
     "panel": Switch(("judge=smollm2_panel", "judge.quorum=2", "swap=none"), 3),
-    "bracket": Switch(("output=bracket", "swap=none", SHORT), 1),
     "regex": Switch(("output=regex", "swap=none", SHORT), 1),
-    "1-3": Switch((*POINTWISE, "rubric=likert3"), 1, scored(1, 3, 1)),
     "1-5": Switch((*POINTWISE, "rubric=likert5"), 1, scored(1, 5, 1)),
-    "1-10": Switch((*POINTWISE, "rubric=likert10"), 1, scored(1, 10, 1)),
     "1.0-10.0": Switch((*POINTWISE, "rubric=decimal10"), 1, scored(1, 10, 0.1)),
-    "1-100": Switch((*POINTWISE, "rubric=percent100"), 1, scored(1, 100, 1)),
-    "a scale of one's own": Switch(
-        (
-            *POINTWISE,
-            "rubric=own",
-            "rubric.min=0",
-            "rubric.max=2",
-            "rubric.step=0.5",
-            "rubric.levels={0: wrong, 2: right}",
-        ),
-        1,
-        scored(0, 2, 0.5),
-    ),
     "an example": Switch(
         (*POINTWISE, "rubric.examples=[{response: It is 42., score: 5, justification: right}]"), 1, scored(1, 5, 1)
     ),
-    "probabilities of a score": Switch(
-        (*POINTWISE, "judge.logprobs=true", "rubric=likert10"),
-        1,
-        lambda judgment: all(1 <= score <= 10 for score in judgment["weighted"]["criteria"].values()),
-    ),
-    "rating": Switch((*POINTWISE, "output=rating", SHORT), 1, scored(1, 5, 1)),
-    "scores in Chinese": Switch((*POINTWISE, "prompt=zh", "criteria=truthful_zh"), 1, scored(1, 5, 1)),
     "a list": Switch(("mode=listwise",), 2, lambda judgment: sum(map(len, judgment["ranking"])) == 2),
-    "a list in Chinese": Switch(
-        ("mode=listwise", "prompt=zh", "criteria=truthful_zh", "swap=none"),
-        1,
-        lambda judgment: sum(map(len, judgment["ranking"])) == 2,
-    ),
 }
 
 
@@ -140,17 +103,3 @@ def test_a_switch(name: str, within: Callable[..., Done], commands: Commands) ->
     missing = commands.metrics("run")["metrics"]["missing/unparseable"]
     assert missing["value"] == pytest.approx(1 - len(read) / len(judgments))
     assert (commands.folder / "run" / "report.html").is_file()
-
-
-@pytest.mark.thorough
-def test_a_third_pass_by_an_arbiter(within: Callable[..., Done], commands: Commands) -> None:
-    commands.write("case.jsonl", CASE, {**CASE, "id": "again", "prompt": "What is 25 + 17?"})
-    brief = ["dataset.path=case.jsonl", "criteria=overall", "tracking=none", "scoring.bootstrap=20"]
-    within("run", *brief, "swap=third_pass", "+judge@swap.arbiter=smollm2_sampled", "hydra.run.dir=run")
-    verdicts = [
-        json.loads(line) for line in (commands.folder / "run" / "verdicts.jsonl").read_text("utf-8").splitlines()
-    ]
-    judgments = (commands.folder / "run" / "judgments.jsonl").read_text("utf-8").splitlines()
-    asked = [judgment for judgment in map(json.loads, judgments) if judgment.get("arbiter")]
-    differ = [verdict["case_id"] for verdict in verdicts if verdict["orders"]["consistent"] is False]
-    assert [judgment["case_id"] for judgment in asked] == differ

@@ -100,21 +100,6 @@ def test_scores_weighed_by_probability_break_the_ties_of_whole_numbers(
     assert len(provider.requests) == sent
 
 
-def test_a_pairs_margin_is_a_difference_of_probabilities(
-    within: Callable[..., Done], commands: Commands, provider: Provider, cases: list[str]
-) -> None:
-    def rule(body: Body) -> Reply:
-        text = comparison("A")
-        first = 0.7 if shown(body)[0].startswith("good") else 0.5
-        return with_logprobs(text, text.rindex('"A"') + 1, ("A", first), ("B", 0.2), ("T", 0.1))
-
-    provider.rule = rule
-    within("run", *fake(provider), *cases, "method=pairwise_weighted")
-    verdict = lines(commands, "verdicts.jsonl")[0]
-    assert verdict["margin"] == pytest.approx((0.5 - 0.3 / 0.8) / 2)
-    assert (verdict["winner"], verdict["orders"]["consistent"]) == ("A", False)
-
-
 def test_a_provider_without_probabilities_is_one_line_or_a_fallback(
     within: Callable[..., Done], commands: Commands, provider: Provider, cases: list[str]
 ) -> None:
@@ -155,15 +140,6 @@ def test_an_arbiter_settles_what_a_biased_judge_leaves_open(
     assert commands.metrics("again")["metrics"] == commands.metrics("run")["metrics"]
     within("score", "run", "swap.resolve=tie")
     assert value(commands, "tie_rate/swap_disagreement") == 1
-
-
-def test_without_an_arbiter_the_judge_draws_anew(
-    within: Callable[..., Done], provider: Provider, cases: list[str]
-) -> None:
-    provider.rule = lambda body: said("[[A]]")
-    within("run", *fake(provider), *cases, "output=bracket", "swap=third_pass", "judge.seed=3", "judge.temperature=1")
-    assert [body["seed"] for body in provider.requests].count(4) == 4
-    assert len(provider.requests) == 12
 
 
 @pytest.mark.slow
@@ -228,12 +204,3 @@ def test_samples_are_combined_again_at_no_cost(
     within("score", "run", "scoring.combine=median")
     assert value(commands, "score/mean") == 2
     assert len(provider.requests) == sent == 24
-
-
-def test_samples_of_a_judge_at_temperature_0_are_noted(
-    within: Callable[..., Done], commands: Commands, provider: Provider, cases: list[str]
-) -> None:
-    provider.rule = prefers()
-    within("run", *fake(provider), *cases, "output=bracket", "mode.samples=2")
-    manifest = json.loads((commands.folder / "run" / "manifest.json").read_text("utf-8"))
-    assert any("judge.temperature is 0" in note for note in manifest["notes"])
