@@ -107,30 +107,9 @@ def says_a(n: int) -> Rows:
     return pairs(labels, verdicts, verdicts)
 
 
-def whatever(n: int, orders: int) -> Rows:
-    verdicts = sides(n, 0.97, 8)
-    return pairs(sides(n, 0.9), verdicts, verdicts if orders == 2 else None)
-
-
-def weak_scores(n: int) -> Rows:
-    random = Random(5)
-    grades = [float(random.randint(1, 5)) for _ in range(n)]
-    return scores(grades, [grade if random.random() < 0.04 else float(random.randint(1, 5)) for grade in grades])
-
-
-def weak_pairs(n: int) -> Rows:
-    labels = sides(n)
-    return pairs(labels, judged(labels, some(n, 0.515, 3)))
-
-
-def coin_swaps(n: int, *, labeled: bool) -> Rows:
+def coin_swaps(n: int) -> Rows:
     first = sides(n, 0.5, 6)
-    return pairs(sides(n) if labeled else [None] * n, first, judged(first, some(n, 0.53, 7)))
-
-
-def ties(n: int) -> Rows:
-    verdicts = ["TIE" if one else "A" for one in some(n, 0.88)]
-    return pairs(["TIE"] * n, verdicts, verdicts)
+    return pairs([None] * n, first, judged(first, some(n, 0.53, 7)))
 
 
 def right(n: int, share: float) -> Rows:
@@ -142,13 +121,6 @@ def right(n: int, share: float) -> Rows:
 def fatal(n: int, missed: int) -> Rows:
     labels = ["fatal"] * missed + ["safe", "rude"] * ((n - missed) // 2)
     return classes(labels, ["rude" if label == "fatal" else label for label in labels])
-
-
-def first_shown(n: int) -> Rows:
-    """Return pairs by a judge that takes the first shown, but the right one in each eleventh pair."""
-    labels = sides(n)
-    first, second = ([label if k % 11 == 0 else side for k, label in enumerate(labels)] for side in "AB")
-    return pairs(labels, first, second)
 
 
 def few(n: int) -> Rows:
@@ -163,13 +135,6 @@ SITUATIONS = (
         (r"Trust its scores, also of single responses like these: Spearman 1\.00 \[0\.9\d, 1\.00\] with 1,000 labels",),
         (LABEL_MORE, "too few"),
         ("可以信任它的评分",),
-    ),
-    Situation(
-        "reversed scores",
-        lambda: scores(GRADES[:300], [6 - grade for grade in GRADES[:300]]),
-        (USELESS, r"less than chance \(Spearman -1\.00 \[-1\.00, -0\.9\d\]", "check that the labels are not reversed"),
-        ("[Tt]oo few", LABEL_MORE),
-        ("低于随机", "是否颠倒"),
     ),
     Situation(
         "always the longer",
@@ -214,15 +179,12 @@ SITUATIONS = (
         ("100 个有标注的回答对",),
         words=("--fields", "label.ann=ann", "label.bob=bob", "label.cat=cat"),
     ),
-    *(
-        Situation(
-            f"{samples} samples that disagree",
-            lambda samples=samples: coins(200, samples),  # type: ignore[misc]
-            (USELESS, "asked the same question again, it contradicts itself", "Labels would not help"),
-            ("[Mm]issing", LABEL_MORE),
-            ("自相矛盾",),
-        )
-        for samples in (2, 4)
+    Situation(
+        "samples that disagree",
+        lambda: coins(200, 2),
+        (USELESS, "asked the same question again, it contradicts itself", "Labels would not help"),
+        ("[Mm]issing", LABEL_MORE),
+        ("自相矛盾",),
     ),
     Situation(
         "says A in 93%",
@@ -231,53 +193,14 @@ SITUATIONS = (
         ("reversed", "less than chance"),
         ("几乎不高于随机", "偏向 A"),
     ),
-    *(
-        Situation(
-            f"A whatever the label, {orders} orders",
-            lambda orders=orders: whatever(300, orders),  # type: ignore[misc]
-            (USELESS, "no more than by chance", r"kappa -?0\.0\d"),
-            ("reversed", "better than chance", ANY_TRUST),
-            ("不高于随机",),
-        )
-        for orders in (1, 2)
-    ),
     Situation(
-        "8,000 weak scores",
-        lambda: weak_scores(8_000),
-        (USELESS, r"hardly more than by chance \(Spearman 0\.0\d \[0\.0\d, 0\.0\d\]"),
-        (ANY_TRUST,),
-        ("几乎不高于随机",),
-    ),
-    Situation(
-        "8,000 weak verdicts",
-        lambda: weak_pairs(8_000),
-        (USELESS, r"hardly more than by chance \(right in 5[12]% \[5[01], 5[23]\]"),
-        (ANY_TRUST,),
-        ("几乎不高于随机",),
-    ),
-    *(
-        Situation(
-            f"a coin in each order, labeled: {labeled}",
-            lambda labeled=labeled: coin_swaps(400, labeled=labeled),  # type: ignore[misc]
-            (
-                USELESS,
-                r"swapping the order changes its verdict in 47% \[\d+, \d+\] of 400 pairs",
-                "Labels would not help",
-            ),
-            (LABEL_MORE,),
-            ("无济于事",),
-        )
-        for labeled in (True, False)
-    ),
-    Situation(
-        "labels are all ties",
-        lambda: ties(50),
-        ("Add labels of another class first: all 50 labels are the same", r"same answer in 88% \[\d+, \d+\]"),
-        (USELESS,),
-        ("其他类别的标注",),
+        "a coin in each order",
+        lambda: coin_swaps(400),
+        (USELESS, r"swapping the order changes its verdict in 47% \[\d+, \d+\] of 400 pairs", "Labels would not help"),
+        (LABEL_MORE,),
+        ("无济于事",),
     ),
     Situation("0.695", lambda: right(200, 0.695), (r"right in 70% \[63, 76\]",), (), ("70%",), anywhere=(r"0\.69 ",)),
-    Situation("0.905", lambda: right(200, 0.905), (r"right in 91% \[", TRUST), (), ("91%",), anywhere=(r"0\.90 \[",)),
     Situation(
         "a given scale",
         lambda: scores(GRADES[:60], GRADES[:60]),
@@ -288,29 +211,11 @@ SITUATIONS = (
         anywhere=("does not state the scale",),
     ),
     Situation(
-        "three fatal labels",
-        lambda: fatal(300, 3),
-        (TRUST, "but only 3 labels are 'fatal', and it missed all of them"),
-        (),
-        ("只有 3 个标注为“fatal”",),
-    ),
-    Situation(
         "one fatal label",
         lambda: fatal(301, 1),
         ("but only 1 label is 'fatal', and it missed it",),
         (r"\b1 labels",),
         ("只有 1 个标注为“fatal”",),
-    ),
-    Situation(
-        "first shown",
-        lambda: first_shown(200),
-        (
-            USELESS,
-            r"swapping the order changes its verdict in 91% \[\d+, \d+\] of 200",
-            "prefers the answer shown first",
-        ),
-        (LABEL_MORE,),
-        ("偏好先展示的回答",),
     ),
     Situation(
         "labels follow length",
@@ -323,35 +228,12 @@ SITUATIONS = (
         ("选择较长的回答",),
     ),
     Situation(
-        "nine labels, all right",
-        lambda: few(9),
-        (r"Label about 1 more pair before you decide: 9 labels are too few to say anything",),
-        (ANY_TRUST,),
-        ("再标注约 1 个回答对",),
-    ),
-    Situation(
-        "one score",
-        lambda: scores([4.0], [4.0]),
-        ("more responses before you decide: 1 label is too few to say anything",),
-        (),
-        ("1 个标注太少",),
-        anywhere=(r"[Aa]ll 1\b", "whatever the label"),
-    ),
-    Situation(
         "two wrong of 200",
         lambda: two_wrong(200, 2),
         (r"Trust this judge for single verdicts .* right in 99% \[9\d, 100\] of 200 labeled pairs, kappa [^;]*\.$",),
         (),
         (r"99%",),
         anywhere=("[Pp]refers longer",),
-    ),
-    Situation(
-        "labels of one class",
-        lambda: classes(["yes"] * 40, ["yes"] * 36 + ["no"] * 4),
-        ("Add labels of another class first: all 40 labels are the same",),
-        (),
-        ("其他类别的标注",),
-        anywhere=("balanced",),
     ),
     Situation(
         "two classes, one label each",
@@ -424,13 +306,6 @@ CHECKLISTS = (
         ("其他类别的标注",),
     ),
     Situation(
-        "perfect items",
-        lambda: items(ITEMS),
-        (r"Trust this judge for single verdicts on checklist items like these: right in 100% \[9\d, 100\] of 300",),
-        (LABEL_MORE,),
-        ("可以信任该裁判的单个结论",),
-    ),
-    Situation(
         "finds 40% of what is not met",
         lambda: items(ITEMS, MISSES),
         ("corrected by labels", r"met 2\d \[\d+, \d+\] points more often", r"it finds only 4\d% .* labeled 'not met'"),
@@ -483,7 +358,7 @@ def run(call: Call, tmp_path: Path, provider: Provider, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("situation", some_of(CHECKLISTS, 2), ids=lambda situation: situation.name)
+@pytest.mark.parametrize("situation", CHECKLISTS, ids=lambda situation: situation.name)
 def test_checklists(run: Call, provider: Provider, tmp_path: Path, situation: Situation) -> None:
     provider.rule = answers_items
     words = ("mode=checklist", "mode.ask=together", "dataset.fields.checklist=rubrics", "prompt=zh")
