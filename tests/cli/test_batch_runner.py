@@ -183,7 +183,7 @@ def test_a_batch_that_ends_early_is_one_line_and_its_rest_is_submitted_when_repe
     assert results("batched") == results("online")
 
 
-@pytest.mark.parametrize("file", ["output_file_id", "error_file_id", "batch"])
+@pytest.mark.parametrize("file", [pytest.param("output_file_id", marks=pytest.mark.thorough), "error_file_id", "batch"])
 def test_a_batch_that_the_provider_has_lost_is_named_and_sent_again_on_request(
     call: Call, server: BatchServer, tmp_path: Path, file: str
 ) -> None:

@@ -154,7 +154,13 @@ def test_a_run_is_fetched_from_mlflow(make_run: Make, tmp_path: Path, capsys: py
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("system", ["gemma-2b-it", "gpt-3.5-turbo-0125", "reka-flash-20240226"])
+@pytest.mark.parametrize(
+    "system",
+    [
+        "gemma-2b-it",
+        *(pytest.param(x, marks=pytest.mark.thorough) for x in ("gpt-3.5-turbo-0125", "reka-flash-20240226")),
+    ],
+)
 def test_two_published_judges_of_three_systems(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, system: str
 ) -> None:

@@ -58,7 +58,9 @@ def sweep(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("methods", ["method=pairwise,direct5", "method=[pairwise,direct5]"])
+@pytest.mark.parametrize(
+    "methods", [pytest.param("method=pairwise,direct5", marks=pytest.mark.thorough), "method=[pairwise,direct5]"]
+)
 def test_scores_are_held_against_comparisons(sweep: Call, provider: Provider, tmp_path: Path, methods: str) -> None:
     done = sweep(methods)
     assert len(provider.requests) == 4 * CASES  # two orders of each pair, two responses: nothing more
@@ -85,13 +87,13 @@ def test_scores_are_held_against_comparisons(sweep: Call, provider: Provider, tm
 
 @pytest.mark.slow
 def test_only_jobs_of_the_same_other_settings(sweep: Call, tmp_path: Path) -> None:
-    sweep("method=pairwise,direct5,direct10", "tie.threshold=0,0.5")
+    sweep("method=pairwise,direct5", "tie.threshold=0,0.5")
     board = json.loads((tmp_path / "jobs" / "leaderboard.json").read_text())
     names = {row["job"]: row["name"] for row in board["rows"]}
     pairs = [(names[one["scores"]], names[one["comparisons"]]) for one in board["contradictions"]]
-    assert len(pairs) == 4
+    assert len(pairs) == 2
     told = contradictions(board)
-    assert len(told) == 12
+    assert len(told) == 6
     assert all(name.startswith("between/contradiction/") and " against " in name for name in told)
     for one, two in pairs:
         assert re.search(r"tie.threshold=[\d.]+", one)[0] == re.search(r"tie.threshold=[\d.]+", two)[0]

