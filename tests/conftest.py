@@ -33,6 +33,11 @@ if sys.dont_write_bytecode:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
+# In memory, where there is enough: each of thousands of stores and run folders is flushed to disk, which takes longer.
+MEMORY, ENOUGH = "/dev/shm", 6 * 2**30
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
+
 # MLflow's server would start seven processes for jobs that no test gives it, and each imports MLflow.
 os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
 
