@@ -372,6 +372,14 @@ def read_judgments(
     return rows.columns()
 
 
+_TYPES: Final = {
+    **dict.fromkeys(("case", "answer"), "q"),
+    **dict.fromkeys(("shape", "sample", "judge", "arbiter"), "i"),
+    **dict.fromkeys(("kind", "origin"), "b"),
+    **dict.fromkeys(("value", "confidence", "criteria", "cost", "latency"), "d"),
+}
+
+
 class _ColumnBuilder:
     """Builds columns in plain arrays, which take less memory than lists of objects."""
 
@@ -387,21 +395,17 @@ class _ColumnBuilder:
         self._choice, self._chances = array("q"), array("d")
         self._shapes: dict[Shape, int] = {}
         self._judges: dict[str, int] = {}
-        self._large = {name: array("q") for name in ("case", "answer")}
-        self._places = {name: array("i") for name in ("shape", "sample", "judge", "arbiter")}
-        self._codes = {name: array("b") for name in ("kind", "origin")}
-        self._numbers = {name: array("d") for name in ("value", "confidence", "criteria", "cost", "latency")}
+        self._rows: dict[str, array[Any]] = {name: array(kind) for name, kind in _TYPES.items()}
         self._weighted = array("q")
         self._expected = {name: array("d") for name in ("expected", "mass", "open")}
 
     def add(self, judgment: Judgment, origin: int) -> None:
         """Add a judgment as a row."""
-        large, places, numbers = self._large, self._places, self._numbers
-        case, judges, arbiter = self._cases.get(judgment.case_id), self._judges, judgment.arbiter
+        rows, case, judges, arbiter = self._rows, self._cases.get(judgment.case_id), self._judges, judgment.arbiter
         if case is None:
             raise ConfigError("this case was judged but is not in the dataset", where=f"case '{judgment.case_id}'")
         if judgment.weighted is not None and origin != RANKING:
-            self._weighted.append(len(large["case"]))
+            self._weighted.append(len(rows["case"]))
             stated = judgment.weighted.criteria
             self._expected["expected"].append(_number(judgment.weighted.value))
             self._expected["expected"].extend(_number(stated.get(name)) for name in self._names)
@@ -412,20 +416,20 @@ class _ColumnBuilder:
         elif judgment.class_name is not None:
             where = f"case '{judgment.case_id}'"
             raise ConfigError("it was judged by class, and the rubric is a scale", where=where, remedy=NO_CLASSES)
-        large["case"].append(case)
-        large["answer"].append(hash(judgment.keys[-1]) if judgment.keys else -1 - len(large["answer"]))
-        places["shape"].append(self._shapes.setdefault((judgment.unit, judgment.shown), len(self._shapes)))
-        places["sample"].append(judgment.sample)
-        places["judge"].append(judges.setdefault(judgment.judge, len(judges)))
-        places["arbiter"].append(-1 if arbiter is None else judges.setdefault(arbiter, len(judges)))
-        self._codes["kind"].append(_KIND_CODES[kind_of(judgment)])
-        self._codes["origin"].append(origin)
-        numbers["value"].append(_number(judgment.value))
-        numbers["confidence"].append(_number(judgment.confidence))
-        numbers["criteria"].extend([_number(judgment.criteria.get(name)) for name in self._names])
+        rows["case"].append(case)
+        rows["answer"].append(hash(judgment.keys[-1]) if judgment.keys else -1 - len(rows["answer"]))
+        rows["shape"].append(self._shapes.setdefault((judgment.unit, judgment.shown), len(self._shapes)))
+        rows["sample"].append(judgment.sample)
+        rows["judge"].append(judges.setdefault(judgment.judge, len(judges)))
+        rows["arbiter"].append(-1 if arbiter is None else judges.setdefault(arbiter, len(judges)))
+        rows["kind"].append(_KIND_CODES[kind_of(judgment)])
+        rows["origin"].append(origin)
+        rows["value"].append(_number(judgment.value))
+        rows["confidence"].append(_number(judgment.confidence))
+        rows["criteria"].extend([_number(judgment.criteria.get(name)) for name in self._names])
         completion = judgment.completion
-        numbers["cost"].append(_number(completion.cost_usd if completion else None))
-        numbers["latency"].append(_number(completion.latency or None if completion else None))
+        rows["cost"].append(_number(completion.cost_usd if completion else None))
+        rows["latency"].append(_number(completion.latency or None if completion else None))
 
     def _add_class(self, judgment: Judgment, classes: Classes) -> None:
         name, where = judgment.class_name, f"case '{judgment.case_id}'"
@@ -444,12 +448,10 @@ class _ColumnBuilder:
     def columns(self) -> JudgmentColumns:
         """Return the sorted columns, and free the arrays they are made from."""
         shapes, judges = sorted(self._shapes, key=_shape_order), sorted(self._judges)
-        columns: JsonObject = {}
-        for group, kind in ((self._large, "q"), (self._places, "i"), (self._codes, "b"), (self._numbers, "d")):
-            columns |= {
-                name: np.frombuffer(column, kind) if column else np.zeros(0, kind) for name, column in group.items()
-            }
-            group.clear()
+        columns: JsonObject = {
+            name: np.frombuffer(column, kind) if (column := self._rows.pop(name)) else np.zeros(0, kind)
+            for name, kind in _TYPES.items()
+        }
         count, width = len(columns["case"]), len(self._names)
         columns["criteria"] = columns["criteria"].reshape(count, width)
         columns["shape"] = _renumbered(columns["shape"], self._shapes, shapes)

@@ -12,7 +12,7 @@ from evalkit.core.turns import cited_turns, parts_of, unit_of
 from evalkit.scoring.stats.arrays import Bools, Codes
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
 from evalkit.scoring.stats.coefficients import Confusion, kappa
-from evalkit.scoring.verdicts.checklists import CANNOT, MET, MISSING, NOT_MET, ItemColumns, Score
+from evalkit.scoring.verdicts.checklists import CANNOT, MET, MISSING, NOT_MET, ItemColumns, Score, rescored
 from evalkit.types import Case
 
 MOST_NAMES = 50
@@ -36,7 +36,7 @@ def checklist_statistics(columns: ItemColumns, rule: str) -> Measures:
         _mean(
             "checklist/required_rate",
             columns,
-            columns.required,
+            rescored(columns, "required").scores,
             lambda score: (score.low, score.high),
             proportion=True,
         ),

@@ -18,7 +18,7 @@ from evalkit.scoring.columns import ScoreColumns, VerdictColumns
 from evalkit.scoring.judgments import ClassColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
-from evalkit.scoring.verdicts.checklists import MET, MISSING, NOT_MET, ItemColumns, score_items
+from evalkit.scoring.verdicts.checklists import MET, MISSING, NOT_MET, ItemColumns, rescored, score_items
 from evalkit.types import Case
 from evalkit.values import frozen
 
@@ -229,7 +229,7 @@ def _checklist_passes(columns: ItemColumns) -> Passes:
     for items, verdicts in zip(columns.checklists, columns.verdicts, strict=True):
         met = {one.id: None if one.label not in ("met", "not_met") else one.label == "met" for one in verdicts}
         by_label.append(score_items(items, met, "required").value)
-    each = np.array([one.value for one in columns.required]), np.array(by_label)
+    each = np.array([one.value for one in rescored(columns, "required").scores]), np.array(by_label)
     judged, labeled = (_coded(tally, of > 0, np.isfinite(of)) for of in each)
     return Passes(judged, labeled, rule="a checklist with a required item that is not met fails")
 

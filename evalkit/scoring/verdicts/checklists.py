@@ -126,7 +126,6 @@ class ItemColumns:
         tags: (rows,) their tags, with those of their groups.
         verdicts: the items of each response.
         scores: the score of each response.
-        required: whether each response fulfills its required items, as a score by that rule.
         response_case: (responses,) the index of the case.
         cases: the number of cases.
         checklists: the checklist of each response.
@@ -141,7 +140,6 @@ class ItemColumns:
     tags: Sequence[tuple[str, ...]]
     verdicts: Sequence[tuple[ItemVerdict, ...]]
     scores: Sequence[Score]
-    required: Sequence[Score]
     response_case: Ints
     cases: int
     checklists: Sequence[tuple[ChecklistItem, ...]] = ()
@@ -153,7 +151,7 @@ class ItemColumns:
 
 
 def rescored(columns: ItemColumns, rule: Rule) -> ItemColumns:
-    """Return the items with the scores of another rule."""
+    """Return the items with the scores of a rule, such as `required`: whether required items are fulfilled."""
     scores = [
         score_items(checklist, _states(verdicts), rule)
         for checklist, verdicts in zip(columns.checklists, columns.verdicts, strict=True)
@@ -220,14 +218,8 @@ def read_items(
 
 
 def _columns(cases: Sequence[Case], judges: Sequence[_Votes], rule: Rule) -> ItemColumns:
-    rows: dict[str, list[int]] = {name: [] for name in ("case", "response", "answer", "judged", "label")}
-    items: list[ChecklistItem] = []
-    tags: list[tuple[str, ...]] = []
-    verdicts: list[tuple[ItemVerdict, ...]] = []
-    response_case: list[int] = []
-    checklists: list[tuple[ChecklistItem, ...]] = []
-    scores: list[Score] = []
-    required: list[Score] = []
+    rows, items, tags = list[tuple[int, ...]](), list[ChecklistItem](), list[tuple[str, ...]]()
+    response_case, verdicts = list[int](), list[tuple[ItemVerdict, ...]]()
     for place, case in enumerate(cases):
         if not case.checklist:
             raise ConfigError("the case has no checklist", where=f"case '{case.id}'", remedy="set mode.checklist")
@@ -235,36 +227,20 @@ def _columns(cases: Sequence[Case], judges: Sequence[_Votes], rule: Rule) -> Ite
         for index in range(len(case.responses)):
             votes = {item.id: [_majority(one.of(place, index, item.id)) for one in judges] for item, *_ in own}
             decided = _decide(case.checklist, order, {name: _panel(cast) for name, cast in votes.items()}, index)
-            met = _states(decided)
-            checklists.append(case.checklist)
-            scores.append(score_items(case.checklist, met, rule))
-            required.append(score_items(case.checklist, met, "required"))
             for (item, _, marks, _), one in zip(own, decided, strict=True):
-                values = (place, len(verdicts), CODES[one.answer], CODES[one.judged], CODES[one.label])
-                for column, value in zip(rows.values(), values, strict=True):
-                    column.append(value)
+                rows.append((place, len(verdicts), CODES[one.answer], CODES[one.judged], CODES[one.label]))
                 items.append(item)
                 tags.append(marks)
             verdicts.append(decided)
             response_case.append(place)
-    case_, response, *codes = (np.array(column, dtype=np.int64) for column in rows.values())
+    case_, response, *codes = np.array(rows, dtype=np.int64).reshape(-1, 5).T
     answer, judged, label = (code.astype(np.int8) for code in codes)
-    cases_of = np.array(response_case, dtype=np.int64)
-    return ItemColumns(
-        case_,
-        response,
-        answer,
-        judged,
-        label,
-        items,
-        tags,
-        verdicts,
-        scores,
-        required,
-        cases_of,
-        len(cases),
-        checklists,
+    checklists = [cases[place].checklist for place in response_case]
+    places = np.array(response_case, dtype=np.int64)
+    made = ItemColumns(
+        case_, response, answer, judged, label, items, tags, verdicts, (), places, len(cases), checklists
     )
+    return rescored(made, rule)
 
 
 def _majority(votes: Sequence[_Vote]) -> tuple[ItemAnswer | None, ItemReason, str]:
