@@ -109,46 +109,6 @@ def test_missing_answers_come_first_and_with_their_bounds():
     assert "0.50 to 1.00 over all 40 pairs, 20 without a verdict" in second.text
 
 
-def cycles(rate, chance, ratio=(None, None, None)):
-    values = {"conflict/rate": rate, "conflict/chance_rate": (chance,), "conflict/ratio": ratio}
-    return {name: Metric(name, *value, n=20) for name, value in values.items()}
-
-
-@pytest.mark.parametrize(
-    ("metrics", "expected", "chinese"),
-    [
-        (
-            cycles((0.0, 0.0, 0.17), 0.05, (0.0,)),
-            "not shown to differ from random verdicts (5%).",
-            "未能表明与随机结论不同",
-        ),
-        (cycles((0.0, 0.0, 0.17), 0.9, (0.0,)), "fewer than random verdicts would have (90%).", "少于随机结论"),
-        (cycles((0.2, 0.1, 0.3), 0.25, (0.8, 0.4, 1.2)), "not shown to differ from random verdicts", "未能表明"),
-        (
-            cycles((0.2, 0.1, 0.3), 0.9, (0.2, 0.1, 0.3)),
-            "fewer than random verdicts would have (90%; ratio 0.20",
-            "少于",
-        ),
-    ],
-)
-def test_cycles_are_fewer_than_by_chance_only_where_that_is_shown(metrics, expected, chinese):
-    (found,) = [one for one in said(metrics) if one.metric == "conflict/rate"]
-    assert expected in found.text
-    assert chinese in found.text_zh
-    assert "0.00 times" not in found.text
-
-
-def test_with_labels_only_the_length_at_equal_label_is_reported():
-    values = {"length/longer_rate": (0.3, 0.2, 0.4), "length/slope_at_label": (0.5, 0.2, 0.8)}
-    metrics = {name: Metric(name, *value, n=90) for name, value in values.items()}
-    text = " ".join(one.text for one in said(metrics))
-    assert "Prefers longer answers beyond what the labels explain" in text
-    assert "shorter" not in text
-    alone = {"length/longer_rate": metrics["length/longer_rate"]}
-    assert "without labels, this does not show whether that is a preference" in text_of(alone, "length/longer_rate")
-    assert "Prefers" not in text_of(alone, "length/longer_rate")
-
-
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
@@ -175,35 +135,6 @@ def test_equal_scores_are_a_tie_of_scores_and_no_judgment():
     assert "tie_rate/judged" not in scores.metrics
     assert said(scores.metrics, "pointwise")[0].text.endswith("of pairs are ties because the two scores are equal.")
     assert text_of(scores.metrics, "score/distinct", "pointwise").startswith("All 20 scores are equal")
-
-
-@pytest.mark.parametrize(
-    ("note", "count", "expected", "tones"),
-    [
-        ("of the 2 on the scale; x", 2, "Uses 2 different scores.", ("info", "info")),
-        ("of the 2 on the scale; x", 1, "All 100 scores are equal, so it hardly separates", ("info", "bad")),
-        ("of the 5 on", 2, "hardly separates", ("warn", "bad")),
-    ],
-)
-def test_two_values_of_a_scale_of_two_separate_responses(note, count, expected, tones):
-    metrics = {
-        "score/distinct": Metric("score/distinct", float(count), n=100, note=note),
-        "tie_rate": Metric("tie_rate", 0.6, 0.5, 0.7, 50),
-        "tie_rate/equal_scores": Metric("tie_rate/equal_scores", 0.6, 0.5, 0.7, 50),
-    }
-    assert expected in text_of(metrics, "score/distinct", "pointwise")
-    by_name = {one.metric: one.tone for one in said(metrics, "pointwise")}
-    assert (by_name["tie_rate"], by_name["score/distinct"]) == tones
-
-
-def test_constant_scores_of_graded_responses_are_not_called_unlabeled():
-    metrics = {
-        "score/distinct": Metric("score/distinct", 1.0, n=50),
-        "agreement/spearman": Metric("agreement/spearman", None, n=50, note="scores or grades are all equal"),
-    }
-    assert text_of(metrics, "agreement/accuracy").startswith(
-        "All 50 scores are equal, so they cannot follow the labels"
-    )
 
 
 def test_weights_near_the_largest_number_decide_as_their_shares_do():
