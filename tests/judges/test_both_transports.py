@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.engine.requests import call_key
 from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import make_judges, spec_of
-from evalkit.types import AnswerFormat, JudgeRequest
+from evalkit.types import AnswerFormat, JudgeRequest, TokenLogprob, Usage
 from tests.support.fake_provider import Provider, Reply, completion, refused, said, serving
 
 SCHEMA = {
@@ -134,14 +135,35 @@ ANSWERS = {
 }
 
 
+EXPECTED = {
+    "plain": {"text": "yes", "model": "gpt-4o-mini-2024-07-18", "finish_reason": "stop", "rung": "text"}
+    | {"usage": Usage(12, 3), "refusal": None, "reasoning": None, "logprobs": None},
+    "filtered": {"refusal": "stopped by the provider's content filter"},
+    "filtered_prompt": {"text": "", "refusal": "The response was filtered due to content management policy"},
+    "refusal": {"refusal": "I will not"},
+    "reasoning": {"text": "yes", "reasoning": "hmm"},
+    "logprobs": {
+        "logprobs": (
+            TokenLogprob("yes", -0.25, (("yes", -0.25), ("\ufffd", -1.5))),
+            TokenLogprob("\ufffd", -9999.0, (), (226, 130)),
+        )
+    },
+    "unknown_model": {"model": "nobody-knows"},
+}
 MODELS = ("openai/gpt-4o-mini", "openai/unheard-of", "hosted_vllm/meta-llama/Llama-3.1-8B")
+LISTED = 12 * 0.15e-6 + 3 * 0.6e-6
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("reply", ANSWERS.values(), ids=ANSWERS)
-async def test_the_same_completion(reply, model):
-    through_litellm, direct = await both([reply], model=model, logprobs=True)
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_the_same_completion(name, model):
+    through_litellm, direct = await both([ANSWERS[name]], model=model, logprobs=True)
     [one], [other] = through_litellm[0], direct[0]
+    assert {field: getattr(one, field) for field in EXPECTED.get(name, {})} == EXPECTED.get(name, {})
+    if name == "plain" and not model.startswith("hosted_vllm"):
+        assert one.cost_usd == pytest.approx(LISTED)
+    if name == "unknown_model":
+        assert (one.cost_usd is None) == (model != MODELS[0])
     assert other == replace(one, cost_usd=other.cost_usd)
     assert other.cost_usd == pytest.approx(one.cost_usd)
     assert direct[1] == through_litellm[1]
@@ -196,18 +218,22 @@ async def test_the_same_failure(reply, kind, model):
 
 
 @pytest.mark.parametrize(
-    "reply",
+    ("reply", "words"),
     [
-        refused(401, "Incorrect API key provided: sk-very-secret-key-1234"),
-        refused(403, "not yours"),
-        refused(404, "The model `gpt-9` does not exist", code="model_not_found"),
+        (refused(401, "Incorrect API key provided: sk-very-secret-key-1234"), "_API_KEY"),
+        (refused(403, "not yours"), "_API_KEY"),
+        (
+            refused(404, "The model `gpt-9` does not exist", code="model_not_found"),
+            "does not have this model .*; check",
+        ),
     ],
-    ids=lambda reply: str(reply.status),
+    ids=["401", "403", "404"],
 )
 @pytest.mark.parametrize("model", MODELS)
-async def test_the_same_setup_error(reply, model):
+async def test_the_same_setup_error(reply, words, model):
     through_litellm, direct = await both([reply], model=model)
     assert direct[0] == through_litellm[0]
+    assert re.search(f"^{model}: .*{words}", direct[0][0])
     assert "very-secret" not in str(direct[0])
 
 
