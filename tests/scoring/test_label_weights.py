@@ -92,13 +92,13 @@ def picked_accuracy(configure, make_case, judged, right, flips, rng, labels=60):
 
 
 def test_weighted_accuracy_is_unbiased_and_its_interval_covers(configure, make_case, judged, thorough):
-    """40 samples of one data set: the mean is its accuracy, and 95% intervals hold it in at least 92%.
+    """25 samples of one data set: the mean is its accuracy, and 95% intervals hold it in at least 92%.
 
     Unweighted, the estimate would be 0.63 instead of 0.72.
     """
     rng = np.random.default_rng(7)
     right, flips = simulated(rng)
-    found = [picked_accuracy(configure, make_case, judged, right, flips, rng) for _ in range(120 if thorough else 40)]
+    found = [picked_accuracy(configure, make_case, judged, right, flips, rng) for _ in range(120 if thorough else 25)]
     accuracy, truth = [one["agreement/accuracy"] for one in found], right.mean()
     values = np.array([one.value for one in accuracy])
     assert abs(values.mean() - truth) < 3 * values.std() / np.sqrt(len(values))
@@ -130,11 +130,11 @@ def test_bounds_over_missing_answers_are_weighted(configure, make_case, judged):
 
 
 def test_correlations_of_sampled_grades_are_those_of_all(pointwise, judged):
-    """Mean over 40 samples: each coefficient is close to that of all grades, nearer than without weights."""
+    """Mean over 20 samples: each coefficient is close to that of all grades, nearer than without weights."""
     rng, means = np.random.default_rng(3), []
     score = rng.integers(1, 6, 400)
     grade, probability = np.clip(score + rng.integers(-1, 2, 400), 1, 5), np.where(score == 3, 0.1, 0.6)
-    for _ in range(40):
+    for _ in range(20):
         asked = rng.random(len(score)) < probability
         cases = [
             Case(

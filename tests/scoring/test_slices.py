@@ -213,7 +213,8 @@ def test_findings_name_three_slices_and_how_many_were_looked_at(configure, make_
     ]
     for name, parts, words, named in situations:
         values = [f"v{place}" for place, part in enumerate(parts) for _ in part]
-        scores = run_of(configure, make_case, judged, {"s": values}, [right for part in parts for right in part])[-1]
+        rights = [right for part in parts for right in part]
+        scores = run_of(configure, make_case, judged, {"s": values}, rights, bootstrap=400)[-1]
         texts = [one.text for one in slice_findings(scores.metrics, scores.details["slices"], 0.95)]
         assert words in " ".join(texts), name
         first = texts[0] if texts else ""
@@ -269,7 +270,7 @@ OTHERS = [
 
 @pytest.mark.parametrize(("truths", "size"), [([0.75] * 6, 12), ([0.5, *[0.75] * 5], 40), *OTHERS], ids=str)
 def test_the_interval_of_the_lowest_slice_holds_its_level(truths, size):
-    simultaneous, _ = held(truths, size, 100)
+    simultaneous, _ = held(truths, size, 60)
     assert simultaneous >= 0.94 - 0.05  # two standard errors
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ MODES: dict[str, list[str]] = {
 }
 
 
+@cache
 def config(*words: str) -> RunConfig:
     return load_config(overrides=["judge=simulated/good", "scoring.bootstrap=20", "tracking=none", *words])
 
