@@ -20,7 +20,6 @@ from evalkit.scoring.columns import NONE, VerdictColumns, all_pairs, rows_of
 from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgments
 from evalkit.scoring.labels import given_weights, label_weights, labels_needed, weigh_labels
 from evalkit.scoring.metrics.biases import class_decision_statistics, item_decision_statistics
-from evalkit.scoring.metrics.cascades import cascade_statistics
 from evalkit.scoring.metrics.checklists import checklist_statistics, evidence_statistics
 from evalkit.scoring.metrics.classes import (
     SHARE,
@@ -29,7 +28,7 @@ from evalkit.scoring.metrics.classes import (
     split_class_rate,
 )
 from evalkit.scoring.metrics.corrections import RANDOM, class_corrections, mean_corrections
-from evalkit.scoring.metrics.panels import class_panel_statistics, panel_statistics
+from evalkit.scoring.metrics.panels import cascade_statistics, class_panel_statistics, panel_statistics
 from evalkit.scoring.metrics.rates import (
     FrontierPoint,
     cost_statistics,

@@ -64,16 +64,6 @@ def test_the_controlled_win_rate_equals_statsmodels(configure, make_case, judged
     assert metrics["length/win_rate"].value == pytest.approx(((1 + verdict) / 2).mean())
 
 
-def test_a_longer_first_response_is_discounted(configure, make_case, judged):
-    first, second, label, verdict = pairs(3, n=400, bias=2.0)
-    order = np.argsort(np.log(first / second))
-    first[order[:100]], second[order[:100]] = second[order[:100]].copy(), first[order[:100]].copy()
-    verdict[order[:100]] *= -1  # now the first one is mostly the longer one
-    metrics = run(configure, make_case, judged, first, second, label, verdict)
-    assert metrics["length/win_rate"].low > 0.55
-    assert abs(metrics["length/controlled_win_rate"].value - 0.5) < 0.1
-
-
 def test_one_step_is_close_to_fitting_each_resample_anew():
     first, second, label, verdict = pairs(4, n=150, quality=0.5)
     x = np.log(first / second)

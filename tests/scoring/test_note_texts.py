@@ -140,12 +140,12 @@ ADD = "add these to evalkit/report/notes.txt, and their translations"
 
 def unknown(notes: Iterable[tuple[Path, int, str]]) -> list[str]:
     """Return the parts of notes that have no translation, with their place."""
-    found, own = [], [known for known in TEMPLATES if not COUNTED.fullmatch(known.removeprefix("{}"))]
+    found, own = [], {known for known in TEMPLATES if not COUNTED.fullmatch(known.removeprefix("{}"))}
     for path, line, text in notes:
         for part in filter(None, text.split("; ")):
             template = re.sub(r"\{:?[^}]*\}", "{}", part.replace(ARGUMENT, "{}"))
             forms = {template, COUNTED.sub("", template), template.removesuffix(": "), f"{template}, omitted"}
-            if not forms & set(own) and not any(fits(form, known) or fits(known, form) for form in forms for known in own):
+            if not (forms & own or any(fits(form, known) or fits(known, form) for form in forms for known in own)):
                 found.append(f"{path.relative_to(ROOT)}:{line}: {template}")
     return found
 

@@ -111,17 +111,6 @@ def test_scores_without_grades_err_in_the_pairs_that_they_imply():
     assert metrics[ERRORS].value == pytest.approx(obvious([wrong.astype(float)]))
 
 
-def test_a_mean_of_votes_varies_as_that_of_the_effective_number():
-    """The variance of the mean error of n judges is that of one judge over the effective votes."""
-    g = np.random.default_rng(4)
-    grades = g.integers(2, 5, 500).astype(float)
-    common = g.integers(-1, 2, 500)
-    scores = [np.where(g.random(500) < 0.6, grades + common, grades + g.integers(-1, 2, 500)) for _ in range(3)]
-    votes = run_of([one.tolist() for one in scores], grades.tolist(), "scores", scoring={"bootstrap": 0}).metrics[VOTES]
-    errors = np.array(scores) - grades
-    assert votes.value == pytest.approx(errors.var(axis=1).mean() / errors.mean(axis=0).var())
-
-
 def labels_of(n):
     return ["AB"[k % 2] for k in range(n)]
 

@@ -59,14 +59,6 @@ def test_a_passes_samples_are_combined_as_configured(configure, make_case, judge
     assert verdict.margin == pytest.approx(margin)
 
 
-@pytest.mark.parametrize(("how", "score"), [("mean", 8 / 3), ("median", 2), ("majority", 2)])
-def test_a_responses_samples_are_combined_as_configured(configure, make_case, judged, how, score):
-    config = configure(**SCORED, mode={"name": "pointwise", "samples": 3}, scoring={"combine": how})
-    judgments = [judged("c", (0,), criteria={"quality": value}, sample=k) for k, value in enumerate([2, 4, 2])]
-    [verdict] = score_run(config, [make_case("c", ("a",))], judgments).verdicts
-    assert verdict.score == pytest.approx(score)
-
-
 def differences(rows):
     """Spread and flip rate in the words of their docstring; None where no question has two samples."""
     spreads, flips = [], []
@@ -142,7 +134,8 @@ def test_values_by_criterion_are_combined_as_configured(configure, pointwise, ma
     more = {"scoring": {"combine": how}}
     judgments = [judged("c", (0,), criteria={"quality": value}, sample=k) for k, value in enumerate([4, 3, 4])]
     found = score_run(pointwise(**more), [make_case("c")], judgments).verdicts
-    assert next(v for v in found if v.unit == (0,)).criteria["quality"] == pytest.approx(score)
+    verdict = next(v for v in found if v.unit == (0,))
+    assert (verdict.score, verdict.criteria["quality"]) == (pytest.approx(score), pytest.approx(score))
     rows = [(0.9, False), (-0.4, False), (-0.2, False), (-0.4, True)]
     judgments = [
         judged("c", (0, 1), swapped=swapped, criteria={"quality": value}, sample=k)

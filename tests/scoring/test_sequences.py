@@ -64,17 +64,6 @@ def test_missing_values_widen_the_interval_whatever_they_are(values, random):
     assert (low, high) == (mean_sequence(least)[0], mean_sequence(most)[1])
 
 
-@pytest.mark.parametrize(("share", "enough"), [(0.5, 970), (0.8, 662), (0.95, 226)])
-def test_the_observations_that_a_width_of_a_tenth_takes(share, enough):
-    def width(n):
-        values = np.zeros(n)
-        values[: round(n * share)] = 1
-        low, high = mean_sequence(values)
-        return high - low
-
-    assert width(enough) <= 0.1 < width(enough - 12)
-
-
 def test_the_clusters_that_a_width_takes():
     assert [clusters_needed(width, 0.95) for width in (0.2, 0.1, 0.05)] == [245, 970, 4216]
     assert [clusters_needed(0.1, 0.95, share) for share in (0.0, 0.05, 0.2)] == [67, 231, 663]

@@ -8,8 +8,7 @@ from evalkit.core.display import dollars, interval, percent, points
 from evalkit.core.translation import gettext, joined, pgettext
 from evalkit.decision import Metrics, judges_of, known
 from evalkit.report.findings.finding import Finding, finding
-from evalkit.scoring.metrics.cascades import GIVEN, REST
-from evalkit.scoring.metrics.panels import ALIKE, DISAGREEMENT, ERRORS, NO_LABEL, VOTES
+from evalkit.scoring.metrics.panels import ALIKE, DISAGREEMENT, ERRORS, GIVEN, NO_LABEL, REST, VOTES
 from evalkit.scoring.metrics.subsets import ACCURACY, LEAD
 from evalkit.values import Json
 
