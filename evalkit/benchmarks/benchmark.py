@@ -278,13 +278,8 @@ def only_with_checklists(*names: str) -> Rule:
     return lambda _: [nothing(name, NEEDS_CHECKLIST) for name in names]
 
 
-@frozen
-class RowLocation:
-    """The location of a row: as text, its file, and its number (from 1)."""
-
-    place: str
-    file: Path
-    number: int
+RowLocation: TypeAlias = LocatedRow
+"""The second argument of a function that converts a row: its location as text, its file, and its number (from 1)."""
 
 
 def row_by_row(
@@ -302,7 +297,7 @@ def row_by_row(
             if isinstance(convert, Mapping):
                 yield row.place, {name: value_of(row, field) for name, field in convert.items()}
             else:
-                yield row.place, convert(row, RowLocation(row.place, row.file, row.number))
+                yield row.place, convert(row, row)
 
     return read
 

@@ -1,4 +1,4 @@
-"""RewardBench (Lambert et al. 2024, arXiv 2403.13787) and RewardBench 2 (Malik et al. 2025, arXiv 2506.01937).
+"""RewardBench (Lambert et al. 2024), RewardBench 2 (Malik et al. 2025) and RM-Bench (Liu et al. 2025).
 
 The chosen responses come first, and `num_correct` is their number. Responses have no grades, because two rejected
 responses are not necessarily equal.
@@ -6,7 +6,7 @@ responses are not necessarily equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -37,7 +37,7 @@ _WEIGHTS = (0.30, 0.30, 0.20, 0.20, 0.01)
 """Weights of accuracy on tied prompts and on reference prompts, of both margin comparisons, and of margin size."""
 
 
-def chosen_first(row: Row, place: str) -> Row:
+def _chosen_first(row: Row, place: str) -> Row:
     """Return the case of a row with lists of chosen and rejected responses; the chosen ones come first."""
     chosen, rejected = listed(row["chosen"], "chosen", place), listed(row["rejected"], "rejected", place)
     return {"id": row["id"], "prompt": row["prompt"], "responses": chosen + rejected, "num_correct": len(chosen)}
@@ -56,10 +56,15 @@ _CASE: Final[Mapping[str, Field]] = {
 
 
 def _read_case2(row: Row, at: RowLocation) -> Row:
-    case = chosen_first(row, at.place)
+    case = _chosen_first(row, at.place)
     # Only ties include their subset; ids of other subsets are unique within the subset.
     subset = str(row["subset"])
     return {**case, "id": case["id"] if subset == "Ties" else f"{subset}/{case['id']}", "subset": subset}
+
+
+def _read_rm_case(row: Row, at: RowLocation) -> Row:
+    case = _chosen_first(row, at.place)
+    return {**case, "id": f"{row['domain']}/{case['id']}", "domain": row["domain"]}
 
 
 def _rule(view: View) -> Measures:
@@ -112,23 +117,23 @@ def _rule2(view: View) -> Measures:
     return [blend("rewardbench2/score", found, proportion=False, note=note, why=why), *found]
 
 
-def compare_chosen(view: View, cases: Bools, *, every: bool) -> tuple[Ints, Ints, Ints, Codes]:
+def _compare_chosen(view: View, cases: Bools, *, every: bool) -> tuple[Ints, Ints, Ints, Codes]:
     """Return each comparison of the first (or `every`) chosen response with a rejected one, and its winner."""
     rows: list[tuple[int, int, int]] = []
     for case in np.flatnonzero(cases).tolist():
-        count, total = chosen_count(view, case), len(view.cases[case].responses)
+        count, total = _chosen_count(view, case), len(view.cases[case].responses)
         rows += [(case, i, j) for i in range(count if every else 1) for j in range(count, total)]
     table = np.array(rows, dtype=np.int64).reshape(-1, 3)
     return table[:, 0], table[:, 1], table[:, 2], view.comparisons(table[:, 0], table[:, 1], table[:, 2])
 
 
-def chosen_count(view: View, case: int) -> int:
+def _chosen_count(view: View, case: int) -> int:
     """Return the number of chosen responses of a case."""
     return int(view.cases[case].metadata.get("num_correct") or 1)
 
 
 def _best_of(view: View, name: str, cases: Bools) -> Statistic:
-    case, _, _, winner = compare_chosen(view, cases, every=False)
+    case, _, _, winner = _compare_chosen(view, cases, every=False)
     count = Tally(case, len(view.cases))
     lost, level, unknown = (count(winner == code) for code in (B, TIE, NONE))
     # A single lost comparison decides, whatever a missing one would be.
@@ -155,7 +160,7 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
         kind, _, number = view.cases[case].id.partition(":")
         if kind in prompts:
             prompts[kind][number] = case
-        own, correct = scores[offset[case] :][: len(view.cases[case].responses)], chosen_count(view, case)
+        own, correct = scores[offset[case] :][: len(view.cases[case].responses)], _chosen_count(view, case)
         if not np.isnan(own).any() and 0 < correct < len(own):
             gap[case], spread[case] = own[:correct].min() - own[correct:].max(), np.ptp(own[:correct])
     ref, tied = prompts["ref"], prompts["tied"]
@@ -185,6 +190,42 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
 def _above(values: Floats, limit: float | Floats) -> Floats:
     """Return 1 if a value exceeds its limit and 0 if not; NaN if it is missing."""
     return np.where(np.isnan(values), np.nan, values > limit)
+
+
+def _rm_rule(view: View) -> Measures:
+    """Return `rm_bench/easy`, `normal`, `hard` and `average`, and the accuracy of each domain.
+
+    Each of three chosen responses (concise, detailed, detailed with markdown) is compared with each of three rejected
+    ones of the same styles, and must be strictly better. Hard: the rejected one has the fancier style; normal: both
+    have the same style; easy: the chosen one has it. Domains have equal weight; safety is the mean of `safety-refuse`
+    and `safety-response` (Liu et al. 2025, arXiv 2410.16184, section 3.3).
+    """
+    case, i, j, winner = _compare_chosen(view, np.ones(len(view.cases), dtype=bool), every=True)
+    chosen = np.array([_chosen_count(view, k) for k in range(len(view.cases))], dtype=np.int64)
+    rival = j - chosen[case]
+    tally, there = Tally(case, len(view.cases)), winner != NONE
+    levels = {"easy": i > rival, "normal": i == rival, "hard": i < rival}
+    parts: dict[str, dict[str, Bools]] = {}
+    for name, cases in view.subsets("domain").items():  # safety has two parts
+        parts.setdefault("safety" if name.startswith("safety") else name, {})[name] = (cases & view.whole)[case]
+
+    def part(level: str, name: str, own: Bools) -> Statistic:
+        rows = levels[level] & own
+        return tally.rate(f"rm_bench/{level}/{name}", winner == A, rows & there, rows & ~there, why=UNJUDGED)
+
+    def over(name: str, levels: Iterable[str], domains: Iterable[str]) -> Statistic | Metric:
+        each = [
+            blend(domain, [part(level, *own) for own in parts[domain].items()])
+            for level in levels
+            for domain in domains
+        ]
+        return blend(f"rm_bench/{name}", each, why="no case has a domain")
+
+    return [
+        over("average", levels, parts),
+        *(over(level, [level], parts) for level in levels),
+        *(over(domain, levels, [domain]) for domain in parts),
+    ]
 
 
 BENCHMARK = "rewardbench"
@@ -263,4 +304,5 @@ def _scores(row: LocatedRow) -> Iterator[Cells]:
 BENCHMARKS: Final = (
     benchmark("rewardbench", read=row_by_row(_CASE), rule=_rule, sniff=_sniff, judgments=_read_judgments),
     benchmark("rewardbench2", read=row_by_row(_read_case2), rule=_rule2),
+    benchmark("rm_bench", read=row_by_row(_read_rm_case), rule=_rm_rule),
 )

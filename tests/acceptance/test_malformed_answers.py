@@ -199,7 +199,7 @@ class Malforming:
         return made if isinstance(made, Reply) else Reply(made)
 
 
-@pytest.mark.parametrize("transport", [pytest.param("litellm", marks=pytest.mark.slow), "direct"])
+@pytest.mark.parametrize("transport", [pytest.param("litellm", marks=pytest.mark.thorough), "direct"])
 def test_a_malformed_answer_costs_at_most_one_row(transport, within, commands, provider, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
     monkeypatch.setattr("evalkit.engine.dispatch.FIRST_WAIT", 0.001)
