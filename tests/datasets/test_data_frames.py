@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from evalkit.cli import main
 from evalkit.config import DatasetConfig
 from evalkit.datasets import Dataset, load_cases
 from evalkit.errors import ConfigError
+from tests.support import fake_provider
 
 ROWS: list[dict[str, Any]] = [
     {"id": "1", "prompt": "P", "response_a": "x", "response_b": "y", "label": "A", "n": 1, "cost": 0.5},
@@ -144,34 +143,14 @@ def test_a_name_that_cannot_be_loaded_or_no_library(hub: Path, monkeypatch: pyte
 # A run of a frame, and plans
 
 
-@pytest.fixture
-def server() -> Iterator[str]:
-    class First(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "[[A]]"}}
-            body = json.dumps({"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), First) as serving:
-        thread = threading.Thread(target=serving.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{serving.server_port}/v1"
-        serving.shutdown()
-        thread.join()
-
-
-def test_a_frame_is_run_and_the_config_does_not_claim_another_data_set(server: str, tmp_path: Path) -> None:
+def test_a_frame_is_run_and_the_config_does_not_claim_another_data_set(
+    provider: fake_provider.Provider, tmp_path: Path
+) -> None:
     from evalkit import load_config, run
 
-    judge = ["judge=openai_compatible", "judge.model=openai/m", f"judge.api_base={server}", "judge.transport=direct"]
+    provider.rule = lambda _: fake_provider.said("[[A]]")
+    judge = ["judge=openai_compatible", "judge.model=openai/m", f"judge.api_base={provider.api_base}"]
+    judge.append("judge.transport=direct")
     config = load_config(overrides=[*judge, "output=bracket", "tracking=none", "swap=none"])
     result = run(config, tmp_path / "run", cases=polars.DataFrame(ROWS))
     assert [verdict.winner for verdict in result.verdicts] == ["A", "A"]

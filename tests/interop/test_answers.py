@@ -15,8 +15,7 @@ from evalkit.hydra_app import load_config
 from evalkit.interop import Options, import_judgments, recognize_format
 from evalkit.interop.importers.inspect import _archived
 from evalkit.types import Case
-from tests.interop.test_import_as_published import export, result
-from tests.support.import_layouts import LOGS
+from tests.support.import_layouts import LOGS, export, result
 
 SUMS = "samples_sums_2026-11-24T02-31-27.626290.jsonl"
 

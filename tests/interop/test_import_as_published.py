@@ -16,6 +16,7 @@ from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import DatasetError
 from evalkit.interop import recognize_format
+from tests.support.import_layouts import BARE, FAULT, LOG, METRICS, TEST_RUN, export, result, sample
 
 LOGPROBS = {"content": [{"token": "m", "bytes": [109], "logprob": -0.01, "top_logprobs": []}], "refusal": None}
 CHOICE = {
@@ -134,72 +135,6 @@ def test_judgebenchs_reward_models_say_nothing(bring, write):
     assert ran.metrics["judgebench/net_vote_accuracy/knowledge"]["value"] == 1.0
 
 
-def message(content: Any, role: str = "assistant", **more: Any) -> dict[str, Any]:
-    return {"id": "gJTWCV", "content": content, "role": role, **more}
-
-
-GRADER = message("Same content.\n\nGRADE: C", source="generate", model="gpt-4o-mini-2024-07-18")
-IMAGE = {"type": "image", "image": "data:image/png;base64,iVBORw0KGgo", "detail": "auto"}
-THOUGHT = {"type": "reasoning", "reasoning": "Let me see."}
-
-
-def sample(number: Any, scores: Any, asked: Any = "How?", said: Any = "Use parameters.") -> dict[str, Any]:
-    made = {
-        "id": number,
-        "epoch": 1,
-        "input": [message(asked, "user", source="input")],
-        "target": ["use parameterized queries", "or statements"],
-        "messages": [],
-        "output": {
-            "model": "gpt-4o-mini-2024-07-18",
-            "choices": [{"message": message(said, source="generate"), "stop_reason": "stop"}],
-            "usage": {"input_tokens": 61, "output_tokens": 17, "total_tokens": 78},
-            "time": 0.68,
-        },
-        "metadata": {},
-        "store": {},
-        "events": [],
-    }
-    return made | ({} if scores is None else {"scores": scores})
-
-
-GRADED = {"value": "C", "answer": "Use parameters.", "explanation": "GRADE: C", "metadata": {"grading": [GRADER]}}
-LOG = {
-    "version": 2,
-    "status": "success",
-    "eval": {
-        "eval_id": "f9WtbTGsrMUNXppXPbR9sq",
-        "run_id": "SGXvsm4KEQwf7JZmPLCGZF",
-        "created": "2025-05-12T20:28:26-04:00",
-        "task": "security_guide",
-        "dataset": {"name": "security_guide", "samples": 16, "sample_ids": [1, 2, 10], "shuffled": False},
-        "model": "openai/gpt-4o-mini",
-        "model_roles": {},
-        "scorers": [{"name": "model_graded_fact", "options": {}, "metrics": [], "metadata": {}}],
-    },
-    "plan": {"name": "plan", "steps": [], "config": {}},
-    "results": {"total_samples": 3, "completed_samples": 3, "scores": []},
-    "stats": {"started_at": "2025-05-12T20:28:26-04:00", "completed_at": "2025-05-12T20:28:36-04:00"},
-    "samples": [
-        sample(1, {"model_graded_fact": GRADED}),
-        sample(2, {"model_graded_fact": {"value": "I"}}, [{"type": "text", "text": "What is it?"}, IMAGE]),
-        sample(3, None),
-        sample(10, {"model_graded_fact": {"value": "yes"}}, said=[THOUGHT, {"type": "text", "text": "Yes."}]),
-    ],
-}
-
-
-def test_inspects_log(bring, write):
-    ran = bring("inspect", str(write("log.json", LOG)))
-    assert [value for _, _, value in ran.values] == [{"model_graded_fact": value} for value in (1.0, 0.0, 1.0)]
-    assert {row["judge"] for row in ran.rows("judgments.jsonl")} == {"gpt-4o-mini-2024-07-18"}
-    cases = ran.rows("cases.jsonl")
-    assert [case["prompt"] for case in cases] == ["How?", "What is it?\n(image that is not a text)", "How?"]
-    assert cases[0]["reference"] == "use parameterized queries\n\nor statements"
-    assert [case["responses"][0]["text"] for case in cases] == ["Use parameters.", "Use parameters.", "Yes."]
-    assert "cases that no judge scored, omitted: 1 of 4" in ran.json("manifest.json")["notes"]
-
-
 def test_inspects_other_logs(bring, write, tmp_path):
     named = {**LOG, "eval": {**LOG["eval"], "model_roles": {"grader": {"model": "openai/gpt-4.1", "config": {}}}}}
     path = tmp_path / "log.eval"
@@ -217,48 +152,6 @@ def test_inspects_other_logs(bring, write, tmp_path):
     head = write("head.json", {key: value for key, value in LOG.items() if key != "samples"})
     ran = bring("inspect", str(head), status=1)
     assert ran.err.startswith(f"evalkit: {head}: the log has no samples; use a log written with samples")
-
-
-USAGE = {"total": 256, "prompt": 227, "completion": 29, "cached": 0, "numRequests": 0}
-
-
-def result(test: int, prompt: int, rubric: float | None, **more: Any) -> dict[str, Any]:
-    fast = {"pass": False, "score": 0, "reason": "Latency 5794ms is greater than threshold 3000ms",
-            "assertion": {"type": "latency", "threshold": 3000}}  # fmt: skip
-    kind = {"assertion": {"type": "llm-rubric", "value": "Do not apologize"}, "pass": rubric == 1, "score": rubric,
-            "reason": "There is no apology.", "tokensUsed": USAGE}  # fmt: skip
-    grading = {"pass": False, "score": 0.75, "reason": fast["reason"], "namedScores": {}, "tokensUsed": USAGE,
-               "componentResults": [fast, *([kind] if rubric is not None else [])], "assertion": None}  # fmt: skip
-    row = {
-        "cost": 0.0005,
-        "error": fast["reason"],
-        "gradingResult": grading,
-        "id": f"b7df157c-{test}-{prompt}",
-        "latencyMs": 5794,
-        "namedScores": {},
-        "prompt": {"raw": f"Solve riddle {test}", "label": "Solve riddle {{n}}"},
-        "promptId": "cd59d97e",
-        "promptIdx": prompt,
-        "provider": {"id": ("openai:gpt-5", "openai:gpt-5-mini")[prompt], "label": ""},
-        "response": {"output": "An echo.", "cached": False, "finishReason": "stop", "cost": 0.0005},
-        "score": 0.75,
-        "success": False,
-        "testCase": {"vars": {"n": test}, "assert": [], "options": {}, "metadata": {}},
-        "testIdx": test,
-        "vars": {"n": test},
-        "metadata": {"_promptfooFileMetadata": {}},
-        "failureReason": 1,
-    }
-    return {**row, **more}
-
-
-FAULT = {"failureReason": 2, "gradingResult": None, "error": "API call error: fetch failed", "response": {"error": "x"}}
-BARE = {"gradingResult": {"pass": True, "score": 1, "reason": "No assertions", "tokensUsed": USAGE}}
-
-
-def export(*rows: dict[str, Any]) -> dict[str, Any]:
-    about = {"version": 3, "timestamp": "2025-10-01T20:08:11.168Z", "prompts": [], "stats": {}}
-    return {"evalId": "eval-WJi", "results": {**about, "results": list(rows)}, "config": {}, "shareableUrl": None}
 
 
 def test_promptfoos_export(bring, write):
@@ -292,23 +185,6 @@ def test_promptfoos_other_results(bring, write):
     assert {row["judge"] for row in ran.rows("judgments.jsonl")} == {"openai:gpt-4.1"}
 
 
-METRICS = [
-    {"name": "Answer Relevancy", "threshold": 0.5, "success": True, "score": 0.92, "reason": "On topic.",
-     "strictMode": False, "evaluationModel": "gpt-5.4", "evaluationCost": 0.0042},
-    {"name": "Faithfulness", "threshold": 0.7, "success": False, "score": 0.45, "reason": "Two claims unsupported.",
-     "strictMode": False, "evaluationModel": "gpt-5.4", "evaluationCost": 0.0061},
-]  # fmt: skip
-CASE = {"name": "sample_test_case", "input": "What is it?", "actualOutput": "{...}", "success": False, "order": 0}
-TRACE = {"uuid": "abf9", "status": "ERRORED", "metricsData": METRICS, "llmSpans": []}
-TEST_RUN = {
-    "testCases": [{**CASE, "metricsData": METRICS, "trace": TRACE}, {**CASE, "name": "no metric", "metricsData": []}],
-    "conversationalTestCases": [],
-    "metricsScores": [{"metric": "Answer Relevancy", "scores": [0.92], "passes": 1, "fails": 0, "errors": 0}],
-    "testPassed": 0,
-    "testFailed": 1,
-    "runDuration": 11.42,
-    "evaluationCost": 0.0214,
-}
 TALK = {
     "name": "support-chat-1",
     "success": True,
@@ -319,11 +195,8 @@ TALK = {
 }
 
 
-def test_deepevals_test_runs(bring, write):
+def test_deepevals_other_test_runs(bring, write):
     wanted = [("0 sample_test_case", [0], {"Answer Relevancy": 0.92, "Faithfulness": 0.45})]
-    ran = bring("deepeval", str(write("test_run.json", TEST_RUN)))
-    assert ran.values == wanted
-    assert "cases that no judge scored, omitted: 1 of 2" in ran.json("manifest.json")["notes"]
     for name, content in (
         (".latest_test_run.json", {"testRunData": TEST_RUN}),
         ("cases.json", TEST_RUN["testCases"][:1]),

@@ -20,7 +20,7 @@ from evalkit.interop import import_judgments as brought
 from evalkit.interop.import_file import DISPUTED, DIVIDED
 from evalkit.interop.labeling import read_labels
 from evalkit.scoring.columns import NONE, all_pairs
-from tests.support.import_layouts import CASES, HALLUQA, JUDGEBENCH, LLMBAR, QLORA, SHAPES, WORDS
+from tests.support.import_layouts import CASES, HALLUQA, JUDGEBENCH, LLMBAR, QLORA, SHAPES
 
 SYSTEMS = ("alpha", "beta", "gamma")
 OA = "ratings-gpt4/oa/a-oa-generations-vs-b-oa-generations-gpt-4-reviewer-threeclass.jsonl"
@@ -347,9 +347,9 @@ SLOTS = {
     "icescore": lambda rows: sum(key.startswith("gpt-") for row in rows for key in row),
     "prometheus": lambda rows: sum(len(row["gpt4_score"]) for row in rows),
     "reward_bench": lambda whole: len(whole["results"]),
-    "inspect": lambda whole: len(whole["samples"]),
+    "inspect": lambda whole: sum("scores" in one for one in whole["samples"]),
     "promptfoo": lambda whole: len(whole["results"]["results"]),
-    "deepeval": lambda whole: len(whole["testCases"]),
+    "deepeval": lambda whole: sum(bool(one["metricsData"]) for one in whole["testCases"]),
     "pydantic_evals": lambda whole: 2 * len(whole["cases"] + whole["failures"]),
 }
 """How many verdicts a file holds, where that is not one for each row."""
@@ -358,19 +358,16 @@ EMPTIED = {"arena_hard": "games", "judgebench": "judgments", "prometheus": "gpt4
 """The list of a row's verdicts; an empty one is a verdict that is missing."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SHAPES if name not in CHECKLISTS])
-def test_every_verdict_of_a_file_is_a_judgment_also_if_it_is_there_twice(bring, write, name):
+def test_every_verdict_of_a_file_is_a_judgment_also_if_it_is_there_twice(write, name):
     file, content = SHAPES[name]
     content = _doubled(content)
-    write("cases.jsonl", CASES)
-    words = WORDS.get(name, ())
-    ran = bring(name, str(write(file, content)), *words)
-    judgments = ran.rows("judgments.jsonl")
-    assert len(judgments) == SLOTS.get(name, len)(content)
-    places = [(row["case_id"], *row["shown"], row["sample"], row["judge"]) for row in judgments]
+    asked = load_cases(DatasetConfig(path=str(write("cases.jsonl", CASES))), mode="pairwise").cases
+    found = brought(name, write(file, content), Options(cases=asked if name == "openai_batch" else ()))
+    assert len(found.judgments) == SLOTS.get(name, len)(content)
+    places = [(one.case_id, *one.shown, one.sample, one.judge) for one in found.judgments]
     assert len(set(places)) == len(places)
-    assert sum(len(case["responses"]) for case in ran.rows("cases.jsonl")) <= 2 * len(judgments)
+    assert sum(len(case.responses) for case in found.cases) <= 2 * len(found.judgments)
 
 
 @pytest.mark.parametrize("name", EMPTIED)

@@ -160,23 +160,13 @@ def test_mistakes_are_one_line_and_change_nothing(ran, write, capsys, content, s
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "evalkit label: needs one of FILE, --page, --next N, --to mlflow and --from mlflow"),
         (("--to", "paper"), "--to paper: labels cannot be requested there"),
-        (("--to", "mlflow", "--n", "none"), "evalkit label: --n: 'none' is not an integer above 0"),
         (("--to", "mlflow", "--annotators", "ann,ann"), "--annotators: needs different names"),
-        (
-            ("labels.csv", "--from", "mlflow"),
-            "evalkit label: needs one of FILE, --page, --next N, --to mlflow and --from mlflow",
-        ),
-        (("labels.csv", "--page"), "evalkit label: needs one of FILE, --page, --next N, --to mlflow and --from mlflow"),
-        (("labels.csv", "--informative"), "evalkit label: --informative needs --page"),
-        (("labels.csv", "--annotator", "ann"), "evalkit label: --annotator needs --page"),
-        (("--page", "--port", "70000"), "evalkit label: --port: '70000' is not a port"),
         (("absent.csv",), "absent.csv: no such file"),
         (("--from", "mlflow", "tracking.uri=sqlite:///no.db"), "no.db: no such store"),
     ],
 )
-def test_wrong_words(ran, capsys, words, said):
+def test_words_that_do_not_fit_the_run(ran, capsys, words, said):
     capsys.readouterr()
     assert label(ran, *words) == 1
     (line,) = capsys.readouterr().err.strip().splitlines()

@@ -13,8 +13,7 @@ from evalkit.benchmarks.records import Options
 from evalkit.errors import DatasetError, EvalkitError
 from evalkit.interop import import_judgments, recognize_format
 from evalkit.interop.importers import inspect as reader
-from tests.interop.test_import_as_published import export, result
-from tests.support.import_layouts import INSPECT
+from tests.support.import_layouts import LOG, export, result
 
 
 def archive(path: Path, texts: dict[str, str], *, zstd: bool) -> Path:
@@ -35,8 +34,8 @@ def archive(path: Path, texts: dict[str, str], *, zstd: bool) -> Path:
 
 
 def members() -> dict[str, str]:
-    samples = {f"samples/{one['id']}_epoch_{one['epoch']}.json": json.dumps(one) for one in INSPECT["samples"]}
-    head = {key: INSPECT[key] for key in ("version", "status", "eval")}
+    samples = {f"samples/{one['id']}_epoch_{one['epoch']}.json": json.dumps(one) for one in LOG["samples"]}
+    head = {key: LOG[key] for key in ("version", "status", "eval")}
     return {"header.json": json.dumps(head), **samples}
 
 
@@ -45,7 +44,7 @@ def test_an_archive_has_the_samples_of_the_log(tmp_path: Path, zstd: bool) -> No
     path = archive(tmp_path / "log.eval", members(), zstd=zstd)
     assert recognize_format(path) == "inspect"
     whole = tmp_path / "log.json"
-    whole.write_text(json.dumps(INSPECT))
+    whole.write_text(json.dumps(LOG))
     found, same = (import_judgments("inspect", file, Options()) for file in (path, whole))
     assert [one.criteria for one in found.judgments] == [one.criteria for one in same.judgments]
     assert found.cases == same.cases

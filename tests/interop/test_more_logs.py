@@ -11,8 +11,7 @@ import pytest
 from evalkit.cli import main
 from evalkit.errors import DatasetError
 from evalkit.interop import ImportedJudgments, Options, import_judgments, recognize_format
-from tests.interop.test_import_as_published import export, result
-from tests.support.import_layouts import DEEPEVAL, LOGS, MLFLOW_TRACES, PYDANTIC_EVALS
+from tests.support.import_layouts import LOGS, MLFLOW_TRACES, PYDANTIC_EVALS, TEST_RUN, export, result
 
 
 @pytest.fixture
@@ -207,15 +206,15 @@ def test_promptfoos_graders_are_judges_and_repeats_are_answers_of_one_case(read)
 
 
 def test_a_deepeval_case_that_is_there_twice_is_judged_twice(read):
-    content = deepcopy(DEEPEVAL)
+    content = deepcopy(TEST_RUN)
     for number, case in enumerate(content["testCases"]):
         case["input"] = f"question {number}"
     again = deepcopy(content["testCases"][0]) | {"name": "test_case_9"}
     again["metricsData"][0]["score"] = 0.25
     content["testCases"].append(again)
     found = read("deepeval", "test_run.json", content)
-    first = [one.criteria["Answer Relevancy"] for one in found.judgments if one.case_id == "0 test_case_0"]
-    assert first == [1.0, 0.25]
+    first = [one.criteria["Answer Relevancy"] for one in found.judgments if one.case_id == "0 sample_test_case"]
+    assert first == [0.92, 0.25]
     assert "judged more than once in one order: read as samples: 1" in found.notes
 
 

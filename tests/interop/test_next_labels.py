@@ -140,7 +140,7 @@ def test_what_cannot_be_sampled_is_one_line():
 
 @pytest.mark.slow
 def test_chosen_labels_are_unbiased_and_narrower_than_random_ones(thorough: bool) -> None:
-    runs = 60 if thorough else 16
+    runs = 60 if thorough else 10
     found = [estimates(seed, 150) for seed in range(runs)]
     error = np.array([chosen.value - truth for truth, chosen, *_ in found])
     plain = np.array([at_random.value - truth for truth, _, at_random, _ in found])
@@ -196,9 +196,19 @@ def test_the_command_samples_and_says_what_to_expect(call: Callable[..., Done], 
     assert "note: the run has 90 cases without a label, not 5,000: all are sampled" in done.out
 
 
+ONE_OF = "evalkit label: needs one of FILE, --page, --next N, --to mlflow and --from mlflow"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ([], ONE_OF),
+        (["labels.csv", "--from", "mlflow"], ONE_OF),
+        (["labels.csv", "--page"], ONE_OF),
+        (["--to", "mlflow", "--n", "none"], "evalkit label: --n: 'none' is not an integer above 0"),
+        (["labels.csv", "--informative"], "evalkit label: --informative needs --page"),
+        (["labels.csv", "--annotator", "ann"], "evalkit label: --annotator needs --page"),
+        (["--page", "--port", "70000"], "evalkit label: --port: '70000' is not a port"),
         (["--next", "0"], "--next: '0' is not an integer above 0"),
         (["labels.csv", "--next", "5"], "--next is for labels to be given"),
         (["--next", "5", "--from", "mlflow"], "--next is for labels to be given"),

@@ -181,113 +181,122 @@ REWARD = {
     "scores_chosen": [1.5, -0.5, 0.25],
     "scores_rejected": [0.5, 0.5, 0.25],
 }
-INSPECT = {
+
+
+def message(content: Any, role: str = "assistant", **more: Any) -> dict[str, Any]:
+    return {"id": "gJTWCV", "content": content, "role": role, **more}
+
+
+GRADER = message("Same content.\n\nGRADE: C", source="generate", model="gpt-4o-mini-2024-07-18")
+IMAGE = {"type": "image", "image": "data:image/png;base64,iVBORw0KGgo", "detail": "auto"}
+THOUGHT = {"type": "reasoning", "reasoning": "Let me see."}
+
+
+def sample(number: Any, scores: Any, asked: Any = "How?", said: Any = "Use parameters.") -> dict[str, Any]:
+    made = {
+        "id": number,
+        "epoch": 1,
+        "input": [message(asked, "user", source="input")],
+        "target": ["use parameterized queries", "or statements"],
+        "messages": [],
+        "output": {
+            "model": "gpt-4o-mini-2024-07-18",
+            "choices": [{"message": message(said, source="generate"), "stop_reason": "stop"}],
+            "usage": {"input_tokens": 61, "output_tokens": 17, "total_tokens": 78},
+            "time": 0.68,
+        },
+        "metadata": {},
+        "store": {},
+        "events": [],
+    }
+    return made | ({} if scores is None else {"scores": scores})
+
+
+GRADED = {"value": "C", "answer": "Use parameters.", "explanation": "GRADE: C", "metadata": {"grading": [GRADER]}}
+LOG = {
     "version": 2,
     "status": "success",
-    "eval": {"task": "sky", "model": "openai/gpt-4o-mini", "dataset": {"name": "sky"}},
-    "results": {"scores": []},
+    "eval": {
+        "eval_id": "f9WtbTGsrMUNXppXPbR9sq",
+        "run_id": "SGXvsm4KEQwf7JZmPLCGZF",
+        "created": "2025-05-12T20:28:26-04:00",
+        "task": "security_guide",
+        "dataset": {"name": "security_guide", "samples": 16, "sample_ids": [1, 2, 10], "shuffled": False},
+        "model": "openai/gpt-4o-mini",
+        "model_roles": {},
+        "scorers": [{"name": "model_graded_fact", "options": {}, "metrics": [], "metadata": {}}],
+    },
+    "plan": {"name": "plan", "steps": [], "config": {}},
+    "results": {"total_samples": 3, "completed_samples": 3, "scores": []},
+    "stats": {"started_at": "2025-05-12T20:28:26-04:00", "completed_at": "2025-05-12T20:28:36-04:00"},
     "samples": [
-        {
-            "id": 1,
-            "epoch": epoch,
-            "input": [{"role": "user", "content": "Why is the sky blue?"}],
-            "target": "Scattering",
-            "output": {
-                "choices": [{"message": {"role": "assistant", "content": "Rayleigh"}}],
-                "completion": "Rayleigh",
-            },
-            "scores": {"model_graded_qa": {"value": value, "answer": "Rayleigh", "explanation": f"GRADE: {value}"}},
-        }
-        for epoch, value in [(1, "C"), (2, "I"), (3, "N")]
+        sample(1, {"model_graded_fact": GRADED}),
+        sample(2, {"model_graded_fact": {"value": "I"}}, [{"type": "text", "text": "What is it?"}, IMAGE]),
+        sample(3, None),
+        sample(10, {"model_graded_fact": {"value": "yes"}}, said=[THOUGHT, {"type": "text", "text": "Yes."}]),
     ],
 }
-PROMPTFOO = {
-    "evalId": "eval-abc",
-    "results": {
-        "version": 3,
-        "results": [
-            {
-                "testIdx": test,
-                "promptIdx": 0,
-                "provider": {"id": "openai:gpt-4o-mini", "label": ""},
-                "prompt": {"raw": "Greet Ann.", "label": "Greet"},
-                "vars": {"name": "Ann"},
-                "response": {"output": "Hello Ann"},
-                "error": error,
-                "success": True,
-                "gradingResult": grading,
-            }
-            for test, error, grading in [
-                (
-                    0,
-                    None,
-                    {
-                        "pass": True,
-                        "score": 0.9,
-                        "componentResults": [
-                            {
-                                "pass": True,
-                                "score": 1,
-                                "reason": "ok",
-                                "assertion": {"type": "contains", "value": "Ann"},
-                            },
-                            {
-                                "pass": True,
-                                "score": 0.8,
-                                "reason": "kind",
-                                "assertion": {"type": "llm-rubric", "value": "is kind"},
-                            },
-                        ],
-                    },
-                ),
-                (1, "API call error", None),
-            ]
-        ],
-    },
+
+
+USAGE = {"total": 256, "prompt": 227, "completion": 29, "cached": 0, "numRequests": 0}
+
+
+def result(test: int, prompt: int, rubric: float | None, **more: Any) -> dict[str, Any]:
+    fast = {"pass": False, "score": 0, "reason": "Latency 5794ms is greater than threshold 3000ms",
+            "assertion": {"type": "latency", "threshold": 3000}}  # fmt: skip
+    kind = {"assertion": {"type": "llm-rubric", "value": "Do not apologize"}, "pass": rubric == 1, "score": rubric,
+            "reason": "There is no apology.", "tokensUsed": USAGE}  # fmt: skip
+    grading = {"pass": False, "score": 0.75, "reason": fast["reason"], "namedScores": {}, "tokensUsed": USAGE,
+               "componentResults": [fast, *([kind] if rubric is not None else [])], "assertion": None}  # fmt: skip
+    row = {
+        "cost": 0.0005,
+        "error": fast["reason"],
+        "gradingResult": grading,
+        "id": f"b7df157c-{test}-{prompt}",
+        "latencyMs": 5794,
+        "namedScores": {},
+        "prompt": {"raw": f"Solve riddle {test}", "label": "Solve riddle {{n}}"},
+        "promptId": "cd59d97e",
+        "promptIdx": prompt,
+        "provider": {"id": ("openai:gpt-5", "openai:gpt-5-mini")[prompt], "label": ""},
+        "response": {"output": "An echo.", "cached": False, "finishReason": "stop", "cost": 0.0005},
+        "score": 0.75,
+        "success": False,
+        "testCase": {"vars": {"n": test}, "assert": [], "options": {}, "metadata": {}},
+        "testIdx": test,
+        "vars": {"n": test},
+        "metadata": {"_promptfooFileMetadata": {}},
+        "failureReason": 1,
+    }
+    return {**row, **more}
+
+
+FAULT = {"failureReason": 2, "gradingResult": None, "error": "API call error: fetch failed", "response": {"error": "x"}}
+BARE = {"gradingResult": {"pass": True, "score": 1, "reason": "No assertions", "tokensUsed": USAGE}}
+
+
+def export(*rows: dict[str, Any]) -> dict[str, Any]:
+    about = {"version": 3, "timestamp": "2025-10-01T20:08:11.168Z", "prompts": [], "stats": {}}
+    return {"evalId": "eval-WJi", "results": {**about, "results": list(rows)}, "config": {}, "shareableUrl": None}
+
+
+METRICS = [
+    {"name": "Answer Relevancy", "threshold": 0.5, "success": True, "score": 0.92, "reason": "On topic.",
+     "strictMode": False, "evaluationModel": "gpt-5.4", "evaluationCost": 0.0042},
+    {"name": "Faithfulness", "threshold": 0.7, "success": False, "score": 0.45, "reason": "Two claims unsupported.",
+     "strictMode": False, "evaluationModel": "gpt-5.4", "evaluationCost": 0.0061},
+]  # fmt: skip
+CASE = {"name": "sample_test_case", "input": "What is it?", "actualOutput": "{...}", "success": False, "order": 0}
+TRACE = {"uuid": "abf9", "status": "ERRORED", "metricsData": METRICS, "llmSpans": []}
+TEST_RUN = {
+    "testCases": [{**CASE, "metricsData": METRICS, "trace": TRACE}, {**CASE, "name": "no metric", "metricsData": []}],
+    "conversationalTestCases": [],
+    "metricsScores": [{"metric": "Answer Relevancy", "scores": [0.92], "passes": 1, "fails": 0, "errors": 0}],
+    "testPassed": 0,
+    "testFailed": 1,
+    "runDuration": 11.42,
+    "evaluationCost": 0.0214,
 }
-DEEPEVAL = {
-    "testCases": [
-        {
-            "name": "test_case_0",
-            "input": "How do I return shoes?",
-            "actualOutput": "Within 30 days.",
-            "expectedOutput": "30 days, free.",
-            "retrievalContext": ["All customers may return within 30 days."],
-            "success": True,
-            "metricsData": metrics,
-        }
-        for metrics in (
-            [
-                {
-                    "name": "Answer Relevancy",
-                    "threshold": 0.5,
-                    "success": True,
-                    "score": 1.0,
-                    "reason": "r",
-                    "evaluationModel": "gpt-4o",
-                },
-                {
-                    "name": "Correctness [GEval]",
-                    "threshold": 0.5,
-                    "success": False,
-                    "score": 0.4,
-                    "reason": "s",
-                    "evaluationModel": "gpt-4o",
-                },
-            ],
-            [
-                {
-                    "name": "Answer Relevancy",
-                    "threshold": 0.5,
-                    "success": False,
-                    "error": "timeout",
-                    "evaluationModel": "gpt-4o",
-                }
-            ],
-        )
-    ]
-}
-DEEPEVAL["testCases"][1]["input"] = "How do I return socks?"
 BATCH = [
     {
         "id": f"batch_req_{name}",
@@ -355,9 +364,9 @@ SHAPES: dict[str, tuple[str, Any]] = {
     "wildbench": ("model.json", WILDBENCH),
     "icescore": ("rows.json", ICESCORE),
     "llm_rubric": ("gpt_evaluations.jsonl", DISTRIBUTIONS),
-    "inspect": ("log.json", INSPECT),
-    "promptfoo": ("results.json", PROMPTFOO),
-    "deepeval": ("test_run.json", DEEPEVAL),
+    "inspect": ("log.json", LOG),
+    "promptfoo": ("results.json", export(result(0, 0, 0.8), result(1, 0, 1, **FAULT))),
+    "deepeval": ("test_run.json", TEST_RUN),
     "openai_batch": ("batch_output.jsonl", BATCH),
     "pydantic_evals": ("report.json", PYDANTIC_EVALS),
     "mlflow_traces": ("traces.jsonl", MLFLOW_TRACES),
