@@ -17,12 +17,13 @@ from evalkit.alignment.examples import EXAMPLES
 from evalkit.alignment.gepa_optimizer import ROUNDS
 from evalkit.cli.console import log, plain_console, print_heading, reported, text_table
 from evalkit.cli.finished_run import check_named, read_value
+from evalkit.cli.summary import translator_of
 from evalkit.config import JudgeConfig
 from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig
 from evalkit.config.run_config import config_error
 from evalkit.core.display import dollars, number, p_value
 from evalkit.core.splits import clusters_named
-from evalkit.core.translation import in_every_language
+from evalkit.core.translation import Text, Translator, gettext, ngettext
 from evalkit.decision import SCORES
 from evalkit.errors import ConfigError, ExitStatus, did_you_mean
 from evalkit.report.comparison import with_interval
@@ -37,24 +38,33 @@ from evalkit.values import JsonObject
 TUNE: Final = "tune"
 _GROUP: Final = "align."
 _MODEL: Final = "align.model."
-_OUTCOMES: Final[Mapping[Outcome, str]] = {
-    "reached": "The run's own settings reach the goal on dev. Nothing was changed, and the test labels stay closed.",
-    "none": "No other settings are better on dev: no gain that these labels can show. The judge is unchanged, and the "
-    "test labels stay closed.",
-    "unpaid": "The budget did not pay for all answers. The judge is unchanged, and the test labels stay closed. The "
-    "same command with a higher align.budget_usd resumes.",
-    "proposed": "These criteria agree better with dev labels, which they were not made from. The judge is unchanged, "
-    "and the test labels stay closed.",
-    "unproved": "No gain that these labels can show: on test labels, the difference may be 0. The judge is unchanged.",
-    "worse": "The settings that are better on dev are worse on test labels. The judge is unchanged.",
-    "improved": "Better on test labels that did not choose the settings.",
+_CLOSED: Final = gettext("The judge is unchanged, and the test labels stay closed.")
+_OUTCOMES: Final[Mapping[Outcome, Text]] = {
+    "reached": gettext(
+        "The run's own settings reach the goal on dev. Nothing was changed, and the test labels stay closed."
+    ),
+    "none": gettext(
+        "No other settings are better on dev: no gain that these labels can show. {closed}", closed=_CLOSED
+    ),
+    "unpaid": gettext(
+        "The budget did not pay for all answers. {closed} The same command with a higher align.budget_usd resumes.",
+        closed=_CLOSED,
+    ),
+    "proposed": gettext(
+        "These criteria agree better with dev labels, which they were not made from. {closed}", closed=_CLOSED
+    ),
+    "unproved": gettext(
+        "No gain that these labels can show: on test labels, the difference may be 0. The judge is unchanged."
+    ),
+    "worse": gettext("The settings that are better on dev are worse on test labels. The judge is unchanged."),
+    "improved": gettext("Better on test labels that did not choose the settings."),
 }
-_RESULTS: Final[Mapping[Result, str]] = {
-    "kept": "kept",
-    "duplicate": "duplicate",
-    "useless": "no gain",
-    "unusable": "answers cannot be read",
-    "covered": "adds nothing to those kept",
+_RESULTS: Final[Mapping[Result, Text]] = {
+    "kept": gettext("kept"),
+    "duplicate": gettext("duplicate"),
+    "useless": gettext("no gain"),
+    "unusable": gettext("answers cannot be read"),
+    "covered": gettext("adds nothing to those kept"),
 }
 
 
@@ -69,7 +79,7 @@ def main(arguments: Namespace) -> int:
     with one_at_a_time(f"align {folder.resolve()}"):
         result = read_run(folder)
         found = align(result, folder, settings, lambda text: log("note", text))
-    _print(found, folder)
+    _print(found, folder, translator_of(result))
     status = ExitStatus.TOO_MANY_FAILURES if found.outcome == "unpaid" else ExitStatus.DONE
     return int(max(status, _register(result, found)))
 
@@ -182,7 +192,8 @@ def _plan_of_proposals(labels: Labels, proposals: int) -> Iterator[str]:
         yield f"{what}: {number(smallest)}"
 
 
-def _print(found: Alignment, folder: Path) -> None:
+def _print(found: Alignment, folder: Path, words: Translator) -> None:
+    """Print what was found; sentences are in the language of the run's report."""
     console, many = plain_console(), "s" * (found.tried != 1)
     what = ("criteria" if many else "criterion") if found.proposals else f"combination{many} of settings"
     console.print(print_heading("align", f" ({folder}, {found.tried} {what})"))
@@ -198,7 +209,7 @@ def _print(found: Alignment, folder: Path) -> None:
         console.print(f"  {key}: {value}")
     if found.proposals:
         console.print()
-        console.print(_proposals(found))
+        console.print(_proposals(found, words))
     if found.diff:
         console.print()
         for line in found.diff.splitlines():
@@ -208,26 +219,34 @@ def _print(found: Alignment, folder: Path) -> None:
         table = text_table(("side", "metric", "before", "after", "difference", "decision"), ("n",))
         for name, proof in (("dev", found.dev), ("test", found.test)):
             if proof is not None:
-                table.add_row(name, *_cells(found.metric, proof))
+                table.add_row(name, *_cells(found.metric, proof, words))
         if found.optimism is not None:
             table.add_row("optimism", found.metric, "", "", with_interval(found.optimism, signed=True), "", "")
         console.print(table)
     console.print()
-    console.print(f"  • {_OUTCOMES[found.outcome]}")
+    texts = [_OUTCOMES[found.outcome]]
     if found.test is not None and found.outcome == "unproved" and found.test.difference.detectable is not None:
         seen = number(found.test.difference.detectable)
-        console.print(f"  • With these test labels, a difference of {seen} would have been found.")
+        texts.append(
+            gettext("With these test labels, a difference of {difference} would have been found.", difference=seen)
+        )
     if found.test is not None:
         times = len(found.split.opened)
-        console.print(f"  • Test labels opened {'once' if times == 1 else f'{times} times'}.")
-    calls = f"{found.calls:,} calls, {dollars(found.cost_usd)}" if found.calls else "No calls, $0"
-    console.print(f"  • {calls}; {found.seconds:.1f} s.")
+        texts.append(ngettext("Test labels opened once.", "Test labels opened {n} times.", times))
+    paid = {"calls": f"{found.calls:,}", "cost": dollars(found.cost_usd), "seconds": f"{found.seconds:.1f}"}
+    texts.append(
+        gettext("{calls} calls, {cost}; {seconds} s.", **paid)
+        if found.calls
+        else gettext("No calls, $0; {seconds} s.", seconds=paid["seconds"])
+    )
+    for text in texts:
+        console.print(f"  • {text.render(words)}")
     if found.template is not None:
         console.print(f"written: {found.template}")
     if found.outcome == "proposed":
         console.print(f"written: {found.preset}; edit it, then prove it on test labels:")
-        words = f"{quote(str(folder))} tune=criteria {quote(f'align.criteria={found.preset}')} align.budget_usd=…"
-        console.print(f"  evalkit align {words}")
+        command = f"{quote(str(folder))} tune=criteria {quote(f'align.criteria={found.preset}')} align.budget_usd=…"
+        console.print(f"  evalkit align {command}")
     elif found.preset is not None:
         group = CRITERIA if CRITERIA in found.settings else "method"
         said = "proved" if {CRITERIA, ITEMS_KEY} & found.settings.keys() else "written"
@@ -236,18 +255,20 @@ def _print(found: Alignment, folder: Path) -> None:
     console.print(f"written: {folder / ALIGNMENTS}")
 
 
-def _proposals(found: Alignment) -> Table:
+def _proposals(found: Alignment, words: Translator) -> Table:
     """Return the table of proposals with their gains on dev, those that were kept first."""
     table = text_table(("proposal", "text", "gain on dev", "p, adjusted", "result"), ())
     for one in sorted(found.proposals, key=lambda one: one.result != "kept"):
         gain = "" if one.gain is None else with_interval(one.gain.metric, signed=True)
-        result = _RESULTS[one.result] + (f" of {one.of}" if one.of else "")
-        table.add_row(one.name, one.text, gain, p_value(one.p), result)
+        result = (
+            gettext("{result} of {name}", result=_RESULTS[one.result], name=one.of) if one.of else _RESULTS[one.result]
+        )
+        table.add_row(one.name, one.text, gain, p_value(one.p), result.render(words))
     return table
 
 
-def _cells(metric: str, proof: Proof) -> tuple[str, ...]:
-    before, after = (in_every_language(USES[one.use])[0] for one in proof.decisions)
+def _cells(metric: str, proof: Proof, words: Translator) -> tuple[str, ...]:
+    before, after = (USES[one.use].render(words) for one in proof.decisions)
     decision = before if before == after else f"{before} → {after}"
     return (
         metric,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from evalkit.cli.parser import UsageError, check_overrides, is_override
 from evalkit.core.display import relative
-from evalkit.core.translation import Translator, gettext, translator
+from evalkit.core.translation import gettext, translator
 from evalkit.decision import Decision, metrics_of
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.values import frozen
@@ -233,11 +233,12 @@ def _leaderboard(result: RunResult) -> Leaderboard | None:
 
 def _lines(result: RunResult, board: Leaderboard | None) -> list[str]:
     """Return a line for each judge, best first, and which judge to use, or none."""
+    from evalkit.cli.summary import translator_of
     from evalkit.core.translation import rendered
     from evalkit.report.findings.decisions import sentence
     from evalkit.report.findings.sweeps import choice_text
 
-    words = _translator(result)
+    words = translator_of(result)
     if board is None:
         texts = {
             name: rendered(sentence(decision, metrics_of(result.metrics, name if result.decisions else None)), words)
@@ -252,13 +253,6 @@ def _lines(result: RunResult, board: Leaderboard | None) -> list[str]:
     return [*lines, str(rendered(choice_text(board, board.choices[0], names), words))]
 
 
-def _translator(result: RunResult) -> Translator:
-    """Return the translator to the language of the run's prompts, which is that of its report."""
-    from evalkit.report.page import language_of
-
-    return translator(language_of(result.config))
-
-
 def _decisions(result: RunResult, board: Leaderboard | None) -> list[tuple[str, Decision]]:
     """Return each judge with the decision about it, best first."""
     if board is not None:
@@ -269,9 +263,11 @@ def _decisions(result: RunResult, board: Leaderboard | None) -> list[tuple[str, 
 
 def _unlabeled(result: RunResult) -> list[str]:
     """Return what cannot be known without labels, and the next command."""
+    from evalkit.cli.summary import translator_of
+
     command = join(["evalkit", "label", str(relative(Path(result.folder or ""))), "--page"])
     return [
-        text.render(_translator(result))
+        text.render(translator_of(result))
         for text in (
             gettext(
                 "Without labels, nothing shows whether the verdicts are right; "
@@ -285,13 +281,13 @@ def _unlabeled(result: RunResult) -> list[str]:
 def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
     from evalkit.cli.console import plain_console, terminal_width, text_table
     from evalkit.cli.finished_run import gate_status, print_gate
-    from evalkit.cli.summary import WIDTH, leaderboard_table, metric_table
+    from evalkit.cli.summary import WIDTH, leaderboard_table, metric_table, translator_of
     from evalkit.gating import GATE
     from evalkit.report.findings import TABLES, corrections, findings_of
     from evalkit.report.texts import note_text
     from evalkit.runs import read_details
 
-    words = _translator(result)
+    words = translator_of(result)
     board = _leaderboard(result)
     decisions = _decisions(result, board)
     lines, folder = _lines(result, board), Path(result.folder or "")

@@ -135,6 +135,10 @@ def test_test_labels_stay_closed_if_nothing_is_better_on_dev(capfd):
     out = call_main(capfd, "align", "run", "tune=[threshold]", "align.goal=rates_corrected").out
     assert "The run's own settings reach the goal on dev." in out
     assert "(run, 1 combination of settings)" in out
+    write(Path("zh"), cases, judgments, prompt={"language": "zh"})
+    said = call_main(capfd, "align", "zh", "tune=[threshold]", "align.goal=rates_corrected").out
+    assert "• 运行自身的设置在 dev 上已达到目标。没有任何改动，测试标签未被打开。" in said
+    assert re.search(r"• 没有调用，\$0；\d+\.\d 秒。", said)
 
 
 def test_a_goal_ends_the_search(ties, capfd):
