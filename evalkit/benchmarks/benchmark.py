@@ -175,7 +175,7 @@ def benchmark(
         name: Its name.
         sniff: Returns whether a file with this beginning may have published judgments.
         judgments: Reads published judgments.
-        code: Its other attributes: `read`, `rule`, and those that are not in its entry.
+        code: Its other attributes: `read`, `rule` unless it has an `item_rule`, and those that are not in its entry.
     """
     facts = {"kind": FACTS[name]["title"], **FACTS[name]}
     source, published, _ = facts.pop("source"), facts.pop("importer", {}), facts.pop("tables", {})
@@ -184,6 +184,8 @@ def benchmark(
     facts["metrics"] = tuple(
         metric_row(f"{name}/{metric}", {"source": source, **row}) for metric, row in facts["metrics"].items()
     )
+    if "item_rule" in code:  # in other modes than checklist
+        facts["rule"] = lambda _: [nothing(row.name, NEEDS_CHECKLIST) for row in facts["metrics"]]
     if "substitute" in facts:
         facts["substitute"] = facts["substitute"][0], Text(facts["substitute"][1])
     if sniff is not None and judgments is not None:
@@ -271,11 +273,6 @@ def checklist_of(items: Any, place: str) -> tuple[ChecklistItem, ...]:
         return read_items(items)
     except ChecklistError as bad:
         raise DatasetError(bad.what, where=place, remedy=bad.remedy) from None
-
-
-def only_with_checklists(*names: str) -> Rule:
-    """Return the rule of a benchmark whose metrics need a checklist, for other modes."""
-    return lambda _: [nothing(name, NEEDS_CHECKLIST) for name in names]
 
 
 RowLocation: TypeAlias = LocatedRow

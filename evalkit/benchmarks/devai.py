@@ -22,7 +22,6 @@ from evalkit.benchmarks.benchmark import (
     holds_object,
     json_objects,
     listed,
-    only_with_checklists,
 )
 from evalkit.benchmarks.judgment_files import Peek, load_object, require
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
@@ -145,7 +144,6 @@ BENCHMARKS: Final = (
     benchmark(
         "devai",
         read=_read_cases,
-        rule=only_with_checklists(AGREEMENT, MET_RATE, f"{MET_RATE}_independent", SOLVED),
         item_rule=_item_rule,
         holds=holds_object("name", "query", "requirements"),
         sniff=_sniff,

@@ -16,7 +16,6 @@ from evalkit.benchmarks.benchmark import (
     answers_of,
     benchmark,
     listed,
-    only_with_checklists,
     row_by_row,
     shape,
 )
@@ -74,7 +73,6 @@ BENCHMARKS: Final = (
     benchmark(
         "healthbench",
         read=row_by_row(_case),
-        rule=only_with_checklists(SCORE),
         item_rule=_item_rule,
     ),
 )

@@ -18,7 +18,6 @@ from evalkit.benchmarks.benchmark import (
     checklist_of,
     holds_object,
     json_objects,
-    only_with_checklists,
 )
 from evalkit.benchmarks.judgment_files import Peek, load_object, require
 from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
@@ -106,7 +105,6 @@ BENCHMARKS: Final = (
     benchmark(
         "paperbench",
         read=_read_cases,
-        rule=only_with_checklists(SCORE),
         item_rule=_item_rule,
         holds=holds_object("id", "requirements", "weight", "sub_tasks"),
         sniff=_sniff,

@@ -9,24 +9,15 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.test_llmbar import TABLE
+from tests.support.replaying import FOLDERS
+
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
 Metrics = dict[str, dict[str, Any]]
 FAST = ("tracking=none", "scoring.bootstrap=0")
-LLMBAR = [
-    ("Natural", "GPT-4", "Vanilla_NoRules", 92, 95, 92, 97, 0),
-    ("Natural", "GPT-4", "Vanilla", 95, 96, 93, 95, 0),
-    ("Natural", "GPT-4", "CoT", 94, 95, 90, 91, 0),
-    ("Natural", "GPT-4", "Rating", 92, 92, 87, 90, 0),
-    ("Natural", "ChatGPT", "Vanilla_NoRules", 79, 79, 63, 68, 0),
-    ("Natural", "ChatGPT", "CoT", 70, 78, 56, 64, 1),
-    ("Adversarial/GPTInst", "GPT-4", "Vanilla_NoRules", 71, 70, 66, 83, 0),
-    ("Adversarial/GPTInst", "GPT-4", "Vanilla", 78, 81, 77, 87, 0),
-    ("Adversarial/GPTInst", "GPT-4", "CoT", 75, 78, 72, 83, 0),
-    ("Adversarial/GPTInst", "ChatGPT", "Vanilla", 25, 24, 7, 57, 0),
-    ("Adversarial/GPTInst", "ChatGPT", "CoT", 28, 26, 8, 54, 1),
-    ("Natural", "PaLM2", "Vanilla", 78, 88, 73, 80, 4),
-]
+LLMBAR = [(FOLDERS[subset], *row, *counts) for (subset, *row), counts in TABLE.items()]
+LLMBAR.append(("Natural", "GPT-4", "Rating", 92, 92, 87, 90, 0))
 
 
 @pytest.fixture

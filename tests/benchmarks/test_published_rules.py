@@ -496,6 +496,9 @@ def test_what_cases_do_not_say_leaves_no_number():
     assert _own("mt_bench", cases, judgments)["agreement"].note == "no pair with a verdict has such a vote"
     assert "mode=pointwise" in _own("halluqa", cases, judgments)["non_hallucination_rate"].note
     assert "mode=pointwise" in _own("prometheus", cases, judgments)["pearson"].note
+    checklist = _own("devai", cases, judgments)
+    assert [*checklist] == ["agreement", "requirements_met", "requirements_met_independent", "solve_rate"]
+    assert {metric.note for metric in checklist.values()} == {"there are no answers to items: set mode=checklist"}
     one = [Judgment("1", (0,), (0,), 0, "m", "ok", criteria={"quality": 1})]
     graded = [Case("1", "p", (Response("r", "s"),), metadata={"grades": {"overall": [2]}})]
     found = _own("summeval", graded, one, "pointwise")
