@@ -1,4 +1,4 @@
-"""`evalkit plan`: show what a run or sweep would request, and which answers are stored."""
+"""`evalkit plan`: what a run or sweep would request and which answers are stored, or how many labels a run needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import cache, reduce
 from itertools import islice
+from pathlib import Path
 from signal import SIGINT
+from tempfile import TemporaryDirectory
 from typing import Final, Literal, TypeAlias
 
 from rich.console import Console
@@ -18,13 +20,15 @@ from evalkit.api import ask_judges, build_evaluator, stream_cases
 from evalkit.audit import Probe, ProbedEvaluator, Rewriter, expand, is_audit, paraphrases, probes_of, rewriting
 from evalkit.audit.probes import PARAPHRASE
 from evalkit.audit.rewriting import original_of
-from evalkit.cli.console import log, text_table
+from evalkit.cli.console import log, plain_console, text_table
+from evalkit.cli.finished_run import apply_settings
 from evalkit.cli.hydra_runner import study_jobs
-from evalkit.cli.label_plan import plan_labels
 from evalkit.cli.parser import UsageError, study_words
 from evalkit.cli.run import AUDIT, audit_words
-from evalkit.config import JudgeConfig, RunConfig, RunnerConfig, StoreConfig
-from evalkit.core.display import dollars
+from evalkit.config import JudgeConfig, RunConfig, RunnerConfig, StoreConfig, TrackingConfig
+from evalkit.core.display import dollars, interval
+from evalkit.core.translation import in_every_language
+from evalkit.decision import Metrics, kind_of, known
 from evalkit.engine import JudgingResult, Plan
 from evalkit.engine import plan as plan_requests
 from evalkit.engine.event_loop import run_async
@@ -32,15 +36,18 @@ from evalkit.engine.plan import PilotSample, SubsetEvaluator
 from evalkit.engine.progress import Spend, add
 from evalkit.engine.requests import Kind, PlannedCalls, sample_fits
 from evalkit.errors import ConfigError, ExitStatus, Signaled
-from evalkit.gating import check_gate
+from evalkit.gating import GATE, apply_gate, check_gate, check_rules
 from evalkit.judges import max_concurrency, spec_of
 from evalkit.judges.pricing import price_of
 from evalkit.protocols import Evaluator, Store
+from evalkit.report.findings.decisions import label_count, sentence
+from evalkit.scoring.labels import labels_for_width
 from evalkit.scoring.stats.clusters import Clusters, check_column
 from evalkit.scoring.stats.sequences import clusters_needed, width_of
 from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.stopping import first_clusters, span_of_stop, with_stop
 from evalkit.store import backend_of, open_store, store_url
+from evalkit.tracking import find_run
 from evalkit.types import Case, Completion, JudgeSpec, Judgment
 from evalkit.values import frozen
 
@@ -550,3 +557,43 @@ def _unpriced(parts: Sequence[Part]) -> Iterator[str]:
         example = f"'{key}.price={{input: 0.15, output: 0.6}}'"
         of = "batch price" if any(part.batch for part in parts) else "price"
         yield f"{of} unknown: {', '.join(names)}; set it in $ per million tokens, for example {example}"
+
+
+def plan_labels(arguments: Namespace) -> int:
+    """Print how many more labels a finished run needs; nothing is called or written.
+
+    Raises:
+        ConfigError: if there is no such run, or a setting is not of its gate.
+        TrackingError: if it must be fetched and the store cannot be reached.
+    """
+    for flag in ("multirun", "pilot"):
+        if getattr(arguments, flag):
+            raise UsageError("plan", f"--labels cannot be used with --{flag}")
+    with TemporaryDirectory(prefix="evalkit-") as scratch:
+        result = find_run(arguments.labels, TrackingConfig(), folder=Path.cwd(), scratch=Path(scratch))
+        config = apply_settings(result, study_words(arguments), (GATE,))
+        check_rules(config, result)
+        gate = apply_gate(config, replace(result, config=config))[0].manifest.get(GATE)
+    console = plain_console()
+    console.print(in_every_language(sentence(result.decision, result.metrics))[0])
+    _print_widths(result.metrics, arguments.width, config.scoring.confidence)
+    for rule in (gate or {}).get("rules", ()):
+        more = rule["labels_needed"]
+        hint = f", {_labels(more)} more labels would probably decide" if more else ""
+        console.print(f"gate: {rule['metric']} {rule['rule']}: {rule['state']}{hint}")
+    return ExitStatus.DONE
+
+
+def _print_widths(metrics: Metrics, width: float, confidence: float) -> None:
+    kind = kind_of(metrics)
+    table = text_table(("metric", "now"), ("labels", f"more labels for a width of {width:g}"))
+    for name in (kind.share, *kind.agreement):
+        if name is not None and (metric := known(metrics, name)) is not None:
+            more = labels_for_width(metric, width, confidence)
+            table.add_row(name, interval(metric), f"{metric.n:,}", "–" if more is None else _labels(more))
+    if table.row_count:
+        plain_console().print(table)
+
+
+def _labels(more: int) -> str:
+    return in_every_language(label_count(more))[0] if more else "0"

@@ -201,7 +201,13 @@ def replayed(folder: Path, model: str, strategy: str) -> list[tuple[str, str | N
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("other", [("ChatGPT", "Vanilla_NoRules"), ("PaLM2", "Vanilla"), ("GPT-4", "Vanilla_NoRules")])
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("ChatGPT", "Vanilla_NoRules"),
+        *(pytest.param(x, marks=pytest.mark.thorough) for x in (("PaLM2", "Vanilla"), ("GPT-4", "Vanilla_NoRules"))),
+    ],
+)
 def test_two_published_judges(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: tuple[str, str]
 ) -> None:

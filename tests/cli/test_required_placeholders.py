@@ -33,13 +33,13 @@ WRONG = {
         "responses",
     ),
 }
-COMMANDS = ("plan", "doctor", "run")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize(("overrides", "template", "lacking"), WRONG.values(), ids=WRONG.keys())
-def test_a_template_that_lacks_a_placeholder_is_refused(call, tmp_path, overrides, template, lacking, command):
+@pytest.mark.parametrize(
+    ("command", "name"), [*(("plan", name) for name in WRONG), ("doctor", "nothing"), ("run", "nothing")]
+)
+def test_a_template_that_lacks_a_placeholder_is_refused(call, tmp_path, command, name):
+    overrides, template, lacking = WRONG[name]
     path = Path(tmp_path, "prompts", "en", "mine.md.j2")
     path.parent.mkdir(parents=True)
     path.write_text(template, "utf-8")

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from evalkit import load_config
-from evalkit.config import Criterion, RubricConfig, RunConfig, defaults
+from evalkit.config import Criterion, RunConfig, defaults
 from evalkit.errors import ConfigError
 
 BASE: dict[str, Any] = {"judge": {"model": "openai/x"}, "criteria": [{"name": "a"}, {"name": "b", "weight": 3}]}
@@ -118,13 +118,6 @@ def test_a_config_cannot_be_changed() -> None:
         make().judge = None  # type: ignore[misc,assignment]
     with pytest.raises(ValidationError):
         Criterion().weight = 2  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(
-    ("value", "on"), [(1.0, True), (1.1, True), (9.9, True), (10.0, True), (1.05, False), (0.9, False), (10.1, False)]
-)
-def test_a_scale_of_decimals_knows_its_values(value: float, on: bool) -> None:
-    assert RubricConfig(min=1, max=10, step=0.1).scale.contains(value) is on
 
 
 @pytest.mark.parametrize(

@@ -234,16 +234,15 @@ def finished(tmp_path: Path) -> str:
     ("option", "groups"),
     [
         ("judge=gpt-4o", {"judge"}),
-        ("mode=listwise", {"mode"}),
-        ("swap=third_pass", {"swap"}),
         ("criteria=overall", {"criteria"}),
-        ("rubric=likert3", {"rubric"}),
-        ("output=rating", {"output"}),
-        ("prompt=zh", {"prompt"}),
-        ("tie=forbid", {"tie"}),
         ("dataset=sample", {"dataset"}),
-        ("store=off", {"store"}),
-        ("tracking=none", {"tracking"}),
+        *(
+            pytest.param(f"{group}={option}", {group}, marks=pytest.mark.thorough)
+            for group, option in (
+                *(("mode", "listwise"), ("swap", "third_pass"), ("rubric", "likert3"), ("output", "rating")),
+                *(("prompt", "zh"), ("tie", "forbid"), ("store", "off"), ("tracking", "none")),
+            )
+        ),
         ("mode=pointwise", {"mode", "swap"}),  # which sets swap=none, as in any config
         ("method=direct100", {"mode", "swap", "rubric"}),
     ],
