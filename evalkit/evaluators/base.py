@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from functools import partial
 from typing import ClassVar, TypeAlias
 
@@ -226,7 +226,7 @@ _FINAL = ("refusal", "content_filter", "truncated", "logprobs")
 
 @frozen
 class Reading:
-    """The content of one completion, in the case's order, and the parsing step that read it."""
+    """The content of one completion, in the case's order, and the parsing step that read it: fields of `Judgment`."""
 
     read_by: str
     value: float | None = None
@@ -309,16 +309,7 @@ def _judged(request: JudgeRequest, completion: Completion, reading: Reading) -> 
     repaired = reading.read_by == "repaired" or request.turn > 0
     return replace(
         _blank(request, completion, "repaired" if repaired else "ok"),
-        value=reading.value,
-        confidence=reading.confidence,
-        criteria=reading.criteria,
-        answer=reading.answer,
-        ranking=reading.ranking,
-        rankings=reading.rankings,
-        weighted=reading.weighted,
-        class_name=reading.class_name,
-        read_by=reading.read_by,
-        items=reading.items,
+        **{one.name: getattr(reading, one.name) for one in fields(reading)},
     )
 
 

@@ -28,7 +28,7 @@ from evalkit.decision import (
     side,
 )
 from evalkit.report.findings.decisions import UNITS
-from evalkit.report.findings.finding import Finding, Tone, finding
+from evalkit.report.findings.finding import Finding, Tone, finding, has_classes
 from evalkit.report.findings.labels import label_words
 from evalkit.report.texts import note_text
 from evalkit.scoring.metrics.turns import EARLY, EXACT, LATE, NEAR, NONE, RECOVERED, SLOPE
@@ -38,7 +38,12 @@ PER_ORDER = "agreement/accuracy_per_order"
 
 
 def agreement_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
-    """Yield accuracy and kappa, and the correlation of scores, or why they are unknown."""
+    """Yield accuracy and kappa, and the correlation of scores, or why they are unknown; see `class_agreement`."""
+    if not has_classes(metrics):
+        yield from _agreement(metrics)
+
+
+def _agreement(metrics: Metrics) -> Iterator[Finding]:
     kind, tone = kind_of(metrics), _tone(metrics)
     accuracy = known(metrics, kind.share or ACCURACY)
     correlation = next((metric for name in CORRELATIONS if (metric := known(metrics, name))), None)
@@ -133,15 +138,14 @@ def _kappa(kappa: Metric) -> list[Text]:
 ABSTAINED = "class/abstained"
 
 
-def class_agreement(metrics: Metrics, mode: str, *, positive: str | None) -> Iterator[Finding]:
+def class_agreement(metrics: Metrics, positive: str | None) -> Iterator[Finding]:
     """Yield how classes agree with labels, by which class, and how often the judge abstains.
 
     Args:
         metrics: The metrics of the run.
-        mode: The mode of the run.
         positive: The positive class, if there is one.
     """
-    yield from agreement_findings(metrics, mode)
+    yield from _agreement(metrics)
     yield from _by_class(metrics, positive)
     if (abstained := known(metrics, ABSTAINED)) is not None and abstained.value:
         text = gettext("Abstains in {rate} of {n:,} answers; all other numbers are about the rest.")

@@ -7,7 +7,6 @@ whatever the point estimate. A difference that was not found is never called abs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Final
 
 from evalkit.core.display import interval
@@ -136,9 +135,9 @@ def findings(metrics: Metrics, mode: str, details: Json | None = None, *, positi
         details: The content of the run folder's detail files, by name: with it, the ranking names its systems.
         positive: The positive class, if there is one.
     """
-    classes = has_classes(metrics)
-    finders = (partial(class_agreement, positive=positive), *_CLASS_FINDERS) if classes else _FINDERS
-    found = [finding for find in finders for finding in find(metrics, mode)]
+    found = [finding for find in FINDERS for finding in find(metrics, mode)]
+    if has_classes(metrics):
+        found = [*class_agreement(metrics, positive), *found]
     ties, missing = known(metrics, "tie_rate"), known(metrics, "agreement/accuracy")
     lost = missing.missing / (missing.n + missing.missing) if missing is not None and missing.missing else 0.0
     many = ties is not None and (ties.value or 0) >= MANY_TIES and not has_two_scores(metrics)
@@ -160,7 +159,7 @@ def corrections(metrics: Metrics) -> list[Finding]:
     return [*(class_corrections if has_classes(metrics) else correction_findings)(metrics)]
 
 
-_FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
+FINDERS: Final[tuple[Callable[[Metrics, str], Iterator[Finding]], ...]] = (
     label_sample,
     cascade_findings,
     agreement_findings,
@@ -179,17 +178,4 @@ _FINDERS: tuple[Callable[[Metrics, str], Iterator[Finding]], ...] = (
     panel_findings,
     turn_findings,
 )
-
-
-_CLASS_FINDERS = (
-    label_sample,
-    cascade_findings,
-    benchmark_finding,
-    missing_findings,
-    bias_findings,
-    annotator_findings,
-    calibration_findings,
-    panel_findings,
-    turn_findings,
-)
-"""The findings of a run whose judge chooses classes, after those on their agreement with labels."""
+"""The findings of every run, in their order; metrics that a run does not have make none."""
