@@ -42,218 +42,162 @@ def sampled(share: float, seed: int) -> list[tuple[str, ...]]:
     return [tuple(one if generator.random() < share else "AB"[one == "A"] for _ in range(3)) for one in LABELS]
 
 
-def test_no_difference():
-    first, *rest = read(measured(pairs(GOOD, LABELS), pairs(GOOD, LABELS)))
-    assert first.startswith("Same: verdicts changed in 0% [0, 1] of 400 pairs, within the margin of 5 points")
-    assert rest[0] == "Nothing changed in the judge's settings, the prompt, the data or the answers."
-    assert not any("noise" in one for one in rest)
+NEW, PROMPT = {"judge": {"model": "new"}}, {"criteria": [{"name": "quality", "description": "new"}]}
+BARE, GRADES = [None] * 400, np.random.default_rng(1).integers(2, 5, 300).astype(float).tolist()
+WORSE = right_in(LABELS, 0.6, 2)
+NOISE, COIN = (np.random.default_rng(seed).permutation(LABELS).tolist() for seed in (5, 2))
+HALF = tied(LABELS, 0.5, 9)
+LOST = [None if k % 5 == 0 else one for k, one in enumerate(GOOD)]
+MANY = [{"name": "quality", "description": "new", "levels": {str(k): f"level {k}" for k in range(1, 6)}}]
 
 
-def test_a_judge_that_changed_only_its_ties():
-    labels = tied(LABELS, 0.5, 9)
-    after = ["TIE" if one == "A" and label == "TIE" else one for one, label in zip(GOOD, labels, strict=True)]
-    first, *rest = read(measured(pairs(GOOD, labels), pairs(after, labels, judge={"model": "new"})))
-    assert first.startswith("Better: right in 4")
-    assert any(one.endswith("of 400 pairs with the same answers, all of them to or from a tie.") for one in rest)
-    assert "The judge changed: judge.model m → new." in rest
+def same(**sections) -> Drift:
+    """Return the drift to a run with the same verdicts and other settings."""
+    return measured(pairs(GOOD, LABELS), pairs(GOOD, LABELS, **sections))
 
 
-def test_ties_that_neither_gain_nor_lose():
-    labels = tied(LABELS, 0.5, 9)
-    ties = [k for k, label in enumerate(labels) if label == "TIE"]
-    wins = [k for k, label in enumerate(labels) if label != "TIE" and GOOD[k] == label]
+def only_ties() -> Drift:
+    after = ["TIE" if one == "A" and label == "TIE" else one for one, label in zip(GOOD, HALF, strict=True)]
+    return measured(pairs(GOOD, HALF), pairs(after, HALF, **NEW))
+
+
+def balanced_ties() -> Drift:
+    ties = [k for k, label in enumerate(HALF) if label == "TIE"]
+    wins = [k for k, label in enumerate(HALF) if label != "TIE" and GOOD[k] == label]
     swapped = {*ties[:60], *wins[:60]}
     after = ["TIE" if k in swapped else one for k, one in enumerate(GOOD)]
-    found = measured(pairs(GOOD, labels), pairs(after, labels), margin=0.1)
-    first, *rest = read(found)
-    assert first.startswith("Different but not worse: right in 4")
-    assert "A loss of more than 10 points is excluded (drift.margin)." in first
-    assert any("Verdicts changed in 30%" in one and "all of them to or from a tie" in one for one in rest)
+    return measured(pairs(GOOD, HALF), pairs(after, HALF), margin=0.1)
 
 
-def test_a_worse_judge():
-    first, *rest = read(measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.6, 2), LABELS, judge={"model": "new"})))
-    assert first.startswith("Worse: right in 85% before and 60% after on 400 labeled pairs, a difference of -25 [")
-    assert first.endswith("The loss is more than the margin of 5 points (drift.margin).")
-    assert rest[0] == "The judge changed: judge.model m → new."
-    assert not any("Nothing changed" in one or "Several" in one for one in rest)
-
-
-def test_too_few_labels_to_say():
-    found = measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.84, 2), LABELS, judge={"model": "new"}))
-    first = read(found)[0]
-    assert first.startswith("Not enough to say whether the judge is worse by more than 5 points (drift.margin): right")
-    assert f"Label about {found.labels_needed:,} more pairs: so many would probably decide" in first
-
-
-@pytest.mark.parametrize("margin", [0.02, 0.05, 0.09])
-@pytest.mark.parametrize("labeled", [0, 60, 400])
-def test_more_labels_than_the_runs_have_cases_for_are_not_the_only_advice(margin, labeled):
-    known = [one if k < labeled else None for k, one in enumerate(LABELS)]
-    after = [("TIE" if k % 12 == 0 else one) for k, one in enumerate(GOOD)]
-    found = measured(pairs(GOOD, known), pairs(after, known, judge={"model": "new"}), margin)
-    needed = found.labels_needed
-    said = "The runs share only 400 pairs, too few for so many labels" in " ".join(read(found))
-    assert said == (needed is not None and needed + labeled > 400)
-
-
-def test_three_cases():
-    first, *rest = read(measured(pairs(GOOD[:3], LABELS[:3]), pairs(GOOD[:3], LABELS[:3])))
-    assert first.startswith("Not enough to say")
-    assert first.endswith("Label more pairs; how many would decide cannot be told from these.")
-    assert not any(one.startswith("The judge after") for one in rest)
-
-
-def test_answers_that_changed_with_the_judge():
-    other = pairs(right_in(LABELS, 0.6, 2), LABELS, judge={"model": "new"})
-    first, *rest = read(measured(pairs(GOOD, LABELS), answered(other)))
-    assert first.startswith("Worse:")
-    assert rest[0].startswith("Several parts changed together (the judge, the answers), so this comparison does not")
-    assert any("400 of 400 shared cases, so a difference may come from the answers" in one for one in rest)
-    assert not any(one.startswith("Verdicts changed") for one in rest)
-
-
-def test_some_answers_that_changed():
-    first, *rest = read(measured(pairs(GOOD, LABELS), answered(pairs(GOOD, LABELS), every=4)))
-    assert first.startswith("Same: verdicts changed in 0% [0, 1] of 300 pairs")
-    assert rest[0] == "The system's answers changed in 100 of 400 shared cases; these cases were omitted."
-
-
-def test_a_prompt_that_changed():
-    sections = {"criteria": [{"name": "quality", "description": "new"}]}
-    manifest = {"prompt_hashes": {"pairwise": "2"}}
-    first, *rest = read(
-        measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.97, 2), LABELS, **sections), manifest=manifest)
-    )
-    assert first.startswith("Better: right in 85% before and 97% after")
-    assert rest[0] == "The prompt, criteria or scale changed: criteria.quality.description, prompt.pairwise."
-
-
-def test_a_prompt_that_changed_with_the_judge():
-    sections = {"criteria": [{"name": "quality", "description": "new"}], "judge": {"model": "new"}}
-    rest = read(measured(pairs(GOOD, LABELS), pairs(GOOD, LABELS, **sections)))[1:]
-    assert rest[0].startswith("Several parts changed together (the judge, the prompt)")
-
-
-def test_data_that_changed():
+def other_data() -> Drift:
     run = pairs(GOOD, LABELS)
     cases = [replace(case, prompt="new") if k % 4 == 0 else case for k, case in enumerate(run.cases[:300])]
     later = replace(run, cases=(*cases, Case("new", "x", run.cases[0].responses)), judgments=run.judgments[:300])
-    first, *rest = read(measured(run, later))
-    assert "of 225 pairs" in first
-    assert rest[0] == "The prompts of 75 of 300 shared cases changed; these cases were omitted."
-    assert rest[1] == "100 cases are only in the run before and 1 only in the run after; they were omitted."
+    return measured(run, later)
 
 
-def test_labels_that_changed():
-    rest = read(measured(pairs(GOOD, LABELS), pairs(GOOD, GOOD)))[1:]
-    assert rest[0] == "The labels of 60 cases changed; the labels of the run after count for both."
-
-
-def test_no_labels_and_the_same_verdicts():
-    bare = [None] * 400
-    assert read(measured(pairs(GOOD, bare), pairs(GOOD, bare)))[0].startswith("Same: verdicts changed in 0%")
-
-
-def test_no_labels_and_other_verdicts():
-    bare = [None] * 400
-    found = measured(pairs(GOOD, bare), pairs(right_in(LABELS, 0.8, 3), bare))
-    first, *rest = read(found)
-    assert first.startswith("Not enough to say whether the verdicts got worse: too few pairs in the comparison have a")
-    assert f"Label about {found.labels_needed:,} pairs (the runs share 400)" in first
-    assert not any(one.startswith("The judge after") for one in rest)
-
-
-def test_no_labels_and_other_scores():
-    grades = [float(k % 4 + 1) for k in range(100)]
-    found = measured(scores(grades, [None] * 100), scores(grades[1:] + grades[:1], [None] * 100))
-    assert read(found)[0].endswith("too few responses in the comparison have a label. Label some of them first.")
-
-
-def test_labels_of_noise():
-    noise = np.random.default_rng(5).permutation(LABELS).tolist()
-    first = read(measured(pairs(GOOD, noise), pairs(right_in(LABELS, 0.8, 3), noise)))[0]
-    assert first.startswith(
-        "Not enough to say: before, the judge was not shown to agree with the labels beyond chance ("
-    )
-    assert "Check the labels" in first
-
-
-def test_picked_labels():
-    def picked(run):
+def picked() -> Drift:
+    def labeled(run):
         kept = (
             replace(case, metadata={INCLUSION: UNKNOWN}) if k < 200 else replace(case, label=None)
             for k, case in enumerate(run.cases)
         )
         return replace(run, cases=tuple(kept))
 
-    first = read(measured(picked(pairs(GOOD, LABELS)), picked(pairs(right_in(LABELS, 0.8, 3), LABELS))))[0]
-    assert first.startswith("Not enough to say: the labels were picked with unknown probabilities")
+    return measured(labeled(pairs(GOOD, LABELS)), labeled(pairs(right_in(LABELS, 0.8, 3), LABELS)))
 
 
-def test_a_settings_change():
-    rest = read(measured(pairs(GOOD, LABELS), pairs(GOOD, LABELS, tie={"threshold": 0.2})))[1:]
-    assert rest[0] == "Settings of swaps, ties or scoring changed: tie.threshold 0.0 → 0.2."
-
-
-def test_answers_that_are_missing():
-    lost = [None if k % 5 == 0 else one for k, one in enumerate(GOOD)]
-    first = read(measured(pairs(GOOD, LABELS), pairs(lost, LABELS)))[0]
-    assert first == "Not enough to say: 80 pairs have a verdict before and none after. Fix the missing answers first."
-
-
-def test_flips_that_are_the_judges_own_noise():
-    first, *rest = read(measured(pairs(sampled(0.8, 1), LABELS, **SAMPLES), pairs(sampled(0.8, 2), LABELS, **SAMPLES)))
-    assert not first.startswith(("Worse", "Different"))
-    assert rest[0] == "Nothing changed in the judge's settings, the prompt, the data or the answers."
-    assert any(one.endswith("the changes are not shown to be more than its own noise.") for one in rest)
-
-
-def test_a_model_that_changed_behind_its_name():
-    first, *rest = read(measured(pairs(sampled(0.9, 1), LABELS, **SAMPLES), pairs(sampled(0.6, 2), LABELS, **SAMPLES)))
-    assert first.startswith("Worse:")
-    assert rest[0].endswith("so the model behind the judge's name has probably changed.")
-    assert any("points more than its own noise." in one for one in rest)
-
-
-def test_a_model_that_the_provider_names_otherwise():
-    def by(run, model):
-        given = (replace(one, completion=Completion("A", model=model)) for one in run.judgments)
-        return replace(run, judgments=tuple(given))
-
-    rest = read(measured(by(pairs(GOOD, LABELS), "m-1"), by(pairs(GOOD, LABELS), "m-2")))[1:]
-    assert rest[0] == "The judge changed: judge.reported_model m-1 → m-2."
-
-
-def test_flips_without_a_change_or_samples():
-    rest = read(measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.85, 4), LABELS)))[1:]
-    assert "Changed verdicts are the judge's own noise, or the model behind its name has changed." in rest[1]
-    assert "How much of that is the judge's own noise is unknown: judge with mode.samples=2 to measure it." in rest
-
-
-@pytest.mark.parametrize(("by", "word"), [(-1.0, "lower"), (1.0, "higher")])
-def test_scores_that_moved_and_rank_as_before(by, word):
-    grades = np.random.default_rng(1).integers(2, 5, 300).astype(float).tolist()
-    first, *rest = read(measured(scores(grades, grades), scores([one + by for one in grades], grades)))
-    assert first.startswith(
-        "Different but not worse: Spearman correlation with the labels of 300 responses 1.00 before"
+def renamed() -> Drift:
+    before, after = (
+        replace(run, judgments=tuple(replace(one, completion=Completion("A", model=model)) for one in run.judgments))
+        for run, model in ((pairs(GOOD, LABELS), "m-1"), (pairs(GOOD, LABELS), "m-2"))
     )
-    assert any(one.startswith(f"Scores are {word} by 1.00 [0.9") for one in rest)
+    return measured(before, after)
 
 
-def test_a_useless_judge_that_stays_so():
-    coin = np.random.default_rng(2).permutation(LABELS).tolist()
-    rest = read(measured(pairs(coin, LABELS), pairs(coin, LABELS)))[1:]
-    assert rest[-1].startswith("The judge after: Do not trust this judge")
+def other_samples(share: float) -> Drift:
+    first = 0.8 if share == 0.8 else 0.9
+    return measured(pairs(sampled(first, 1), LABELS, **SAMPLES), pairs(sampled(share, 2), LABELS, **SAMPLES))
 
 
-def test_an_imported_run():
-    rest = read(measured(pairs(GOOD, LABELS), pairs(GOOD, LABELS), manifest={"imported": {"source": "x"}}))[1:]
-    assert rest[0] == "A run was imported, so it is not known whether the prompt changed."
+SAME_PARTS = "Nothing changed in the judge's settings, the prompt, the data or the answers."
+MODEL = "The judge changed: judge.model m → new."
+
+
+@pytest.mark.parametrize(
+    ("drift", "first", "others", "absent"),
+    [
+        (same, "Same: verdicts changed in 0% [0, 1] of 400 pairs, within the margin of 5 points", [SAME_PARTS],
+         ["noise"]),
+        (only_ties, "Better: right in 4", [MODEL, "of 400 pairs with the same answers, all of them to or from a tie."],
+         []),
+        (balanced_ties, "Different but not worse: right in 4",
+         ["A loss of more than 10 points is excluded (drift.margin).", "Verdicts changed in 30%",
+          "all of them to or from a tie"], []),
+        (lambda: measured(pairs(GOOD, LABELS), pairs(WORSE, LABELS, **NEW)),
+         "Worse: right in 85% before and 60% after on 400 labeled pairs, a difference of -25 [",
+         ["The loss is more than the margin of 5 points (drift.margin).", MODEL], ["Nothing changed", "Several"]),
+        (lambda: measured(pairs(GOOD[:3], LABELS[:3]), pairs(GOOD[:3], LABELS[:3])), "Not enough to say",
+         ["Label more pairs; how many would decide cannot be told from these."], ["The judge after"]),
+        (lambda: measured(pairs(GOOD, LABELS), answered(pairs(WORSE, LABELS, **NEW))), "Worse:",
+         ["Several parts changed together (the judge, the answers), so this comparison does not",
+          "400 of 400 shared cases, so a difference may come from the answers"], ["Verdicts changed"]),
+        (lambda: measured(pairs(GOOD, LABELS), answered(pairs(GOOD, LABELS), every=4)),
+         "Same: verdicts changed in 0% [0, 1] of 300 pairs",
+         ["The system's answers changed in 100 of 400 shared cases; these cases were omitted."], []),
+        (lambda: measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.97, 2), LABELS, **PROMPT),
+                          manifest={"prompt_hashes": {"pairwise": "2"}}),
+         "Better: right in 85% before and 97% after",
+         ["The prompt, criteria or scale changed: criteria.quality.description, prompt.pairwise."], []),
+        (lambda: same(**PROMPT, **NEW), "Same", ["Several parts changed together (the judge, the prompt)"], []),
+        (other_data, "Same", ["of 225 pairs",
+         "The prompts of 75 of 300 shared cases changed; these cases were omitted.",
+         "100 cases are only in the run before and 1 only in the run after; they were omitted."], []),
+        (lambda: measured(pairs(GOOD, LABELS), pairs(GOOD, GOOD)), "Same",
+         ["The labels of 60 cases changed; the labels of the run after count for both."], []),
+        (lambda: measured(pairs(GOOD, BARE), pairs(GOOD, BARE)), "Same: verdicts changed in 0%", [], []),
+        (lambda: measured(scores(GRADES[:100], BARE[:100]), scores(GRADES[1:101], BARE[:100])), "Not enough to say",
+         ["too few responses in the comparison have a label. Label some of them first."], []),
+        (lambda: measured(pairs(GOOD, NOISE), pairs(right_in(LABELS, 0.8, 3), NOISE)),
+         "Not enough to say: before, the judge was not shown to agree with the labels beyond chance (",
+         ["Check the labels"], []),
+        (picked, "Not enough to say: the labels were picked with unknown probabilities", [], []),
+        (lambda: same(tie={"threshold": 0.2}), "Same",
+         ["Settings of swaps, ties or scoring changed: tie.threshold 0.0 → 0.2."], []),
+        (lambda: measured(pairs(GOOD, LABELS), pairs(LOST, LABELS)),
+         "Not enough to say: 80 pairs have a verdict before and none after. Fix the missing answers first.", [], []),
+        (lambda: other_samples(0.8), "", [SAME_PARTS, "the changes are not shown to be more than its own noise."],
+         ["Worse", "Different"]),
+        (lambda: other_samples(0.6), "Worse:", ["so the model behind the judge's name has probably changed.",
+         "points more than its own noise."], []),
+        (renamed, "Same", ["The judge changed: judge.reported_model m-1 → m-2."], []),
+        (lambda: measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.85, 4), LABELS)), "",
+         ["Changed verdicts are the judge's own noise, or the model behind its name has changed.",
+          "How much of that is the judge's own noise is unknown: judge with mode.samples=2 to measure it."], []),
+        *((lambda by=by: measured(scores(GRADES, GRADES), scores([one + by for one in GRADES], GRADES)),
+           "Different but not worse: Spearman correlation with the labels of 300 responses 1.00 before",
+           [f"Scores are {word} by 1.00 [0.9"], []) for by, word in ((-1.0, "lower"), (1.0, "higher"))),
+        (lambda: measured(pairs(COIN, LABELS), pairs(COIN, LABELS)), "", ["The judge after: Do not trust this judge"],
+         []),
+        (lambda: measured(pairs(GOOD, LABELS), pairs(GOOD, LABELS), manifest={"imported": {"source": "x"}}), "Same",
+         ["A run was imported, so it is not known whether the prompt changed."], []),
+    ],
+)  # fmt: skip
+def test_the_findings_fit_what_changed(drift, first, others, absent):
+    texts = read(drift())
+    assert texts[0].startswith(first)
+    for part in others:
+        assert part in " ".join(texts)
+    assert not [one for one in texts for start in absent if one.startswith(start) or f" {start}" in one]
+
+
+def test_too_few_labels_to_say():
+    found = measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.84, 2), LABELS, **NEW))
+    first = read(found)[0]
+    assert first.startswith("Not enough to say whether the judge is worse by more than 5 points (drift.margin): right")
+    assert f"Label about {found.labels_needed:,} more pairs: so many would probably decide" in first
+
+
+def test_no_labels_and_other_verdicts():
+    found = measured(pairs(GOOD, BARE), pairs(right_in(LABELS, 0.8, 3), BARE))
+    first, *rest = read(found)
+    assert first.startswith("Not enough to say whether the verdicts got worse: too few pairs in the comparison have a")
+    assert f"Label about {found.labels_needed:,} pairs (the runs share 400)" in first
+    assert not any(one.startswith("The judge after") for one in rest)
+
+
+@pytest.mark.parametrize("margin", [0.02, 0.09])
+@pytest.mark.parametrize("labeled", [0, 60, 400])
+def test_more_labels_than_the_runs_have_cases_for_are_not_the_only_advice(margin, labeled):
+    known = [one if k < labeled else None for k, one in enumerate(LABELS)]
+    after = [("TIE" if k % 12 == 0 else one) for k, one in enumerate(GOOD)]
+    found = measured(pairs(GOOD, known), pairs(after, known, **NEW), margin)
+    needed = found.labels_needed
+    said = "The runs share only 400 pairs, too few for so many labels" in " ".join(read(found))
+    assert said == (needed is not None and needed + labeled > 400)
 
 
 def test_many_settings_are_cut():
-    criteria = [{"name": "quality", "description": "new", "levels": {str(k): f"level {k}" for k in range(1, 6)}}]
-    rest = read(measured(pairs(GOOD, LABELS), pairs(GOOD, LABELS, criteria=criteria)))[1:]
+    rest = read(same(criteria=MANY))[1:]
     assert rest[0].count("criteria.quality.") == 4
     assert rest[0].endswith(", ….")
