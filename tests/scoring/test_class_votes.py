@@ -11,8 +11,8 @@ import pytest
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
+from evalkit.scoring import score_run, verdicts_of
 from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, read_judgments
-from evalkit.scoring.pipeline import score_run
 from evalkit.scoring.verdicts.classes import class_verdicts, elect
 from evalkit.types import Case, Judgment, Metric, Response, Verdict, WeightedJudgment
 
@@ -40,7 +40,7 @@ def judged(said: str | None, sample: int = 0, judge: str = "m", unit: int = 0, *
 
 
 def verdict(judgments: Sequence[Judgment], made: RunConfig | None = None) -> Verdict:
-    return score_run(made or config(), [CASE], judgments).verdicts[0]
+    return verdicts_of(made or config(), [CASE], judgments)[0]
 
 
 @pytest.mark.parametrize(

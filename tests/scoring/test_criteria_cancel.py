@@ -7,7 +7,7 @@ from itertools import permutations, product
 
 import pytest
 
-from evalkit.scoring import score_run
+from evalkit.scoring import score_run, verdicts_of
 
 WEIGHTS = [("0.5", "0.3", "0.2"), ("0.3", "0.3", "0.4"), ("0.1", "0.2", "0.3"), ("0.7", "0.1", "0.6"), ("3", "2", "1")]
 NAMES = ("x", "y", "z")
@@ -34,7 +34,7 @@ def test_verdicts_follow_exact_arithmetic(configure, make_case, judged, weights)
     ]
     for order in permutations(zip(NAMES, weights, strict=True)):
         config = configure(criteria=criteria(order), swap={"policy": "none"}, scoring={"bootstrap": 0})
-        for (values, overall), verdict in zip(asked, score_run(config, cases, judgments).verdicts, strict=True):
+        for (values, overall), verdict in zip(asked, verdicts_of(config, cases, judgments), strict=True):
             exact = sum(Fraction(weight) * value for weight, value in zip(weights, values, strict=True))
             expected = exact or Fraction(overall)
             assert verdict.winner == ("A" if expected > 0 else "B"), (order, values, overall)
@@ -76,11 +76,11 @@ def test_an_overall_winner_only_breaks_ties(configure, make_case, judged):
         judged("c", (0, 1), -1.0, swapped=True, criteria={"x": 0.0, "y": 0.0, "z": -1.0}),
     ]
     config = configure(criteria=criteria(weights), swap={"policy": "both", "resolve": "mean"})
-    (verdict,) = score_run(config, [make_case("c")], judgments).verdicts
+    (verdict,) = verdicts_of(config, [make_case("c")], judgments)
     assert verdict.winner == "B"
     assert verdict.margin == pytest.approx(-0.0995)
     config = config.model_copy(update={"tie": config.tie.model_copy(update={"threshold": 0.1})})
-    (verdict,) = score_run(config, [make_case("c")], judgments).verdicts
+    (verdict,) = verdicts_of(config, [make_case("c")], judgments)
     assert verdict.reason == "threshold"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evalkit.scoring import score_run
+from evalkit.scoring import score_run, verdicts_of
 
 
 def test_no_sample_is_left_out_for_the_order_it_was_shown_in(configure, make_case, judged):
@@ -25,14 +25,7 @@ def test_no_sample_is_left_out_for_the_order_it_was_shown_in(configure, make_cas
 @pytest.mark.parametrize("swapped", [True, False])
 def test_one_sample_decides_in_the_order_it_was_drawn_for(configure, make_case, judged, swapped):
     config = configure(swap={"policy": "random"})
-    (verdict,) = score_run(config, [make_case("c")], [judged("c", (0, 1), -1.0, swapped=swapped)]).verdicts
+    (verdict,) = verdicts_of(config, [make_case("c")], [judged("c", (0, 1), -1.0, swapped=swapped)])
     assert (verdict.winner, verdict.margin) == ("B", -1.0)
-    (lost,) = score_run(config, [make_case("c")], [judged("c", (0, 1), None, swapped=swapped)]).verdicts
+    (lost,) = verdicts_of(config, [make_case("c")], [judged("c", (0, 1), None, swapped=swapped)])
     assert (lost.winner, lost.reason) == (None, "missing")
-
-
-def test_one_order_still_stands_alone_where_none_is_drawn(configure, make_case, judged):
-    config = configure(swap={"policy": "none"})
-    both = [judged("c", (0, 1), 1.0), judged("c", (0, 1), -1.0, swapped=True)]
-    (verdict,) = score_run(config, [make_case("c")], both).verdicts
-    assert verdict.winner == "A"

@@ -23,16 +23,7 @@ from evalkit.scoring.slices import slice_name, slices_of
 from evalkit.types import Case, Judgment, Response
 
 PAIRWISE = {"judge": {"model": "m"}, "criteria": [{"name": "quality"}], "scoring": {"bootstrap": 50}}
-HOSTILE = [
-    "\x1b[31mred",
-    "two\r\nlines",
-    "\u202etsil",
-    "nul\x00",
-    "bell\x07",
-    "mid\u2028dle",
-    "zero\u200bwidth",
-    "\x9b2J",
-]
+HOSTILE = "\x1b[31mred two\r\nlines \u202etsil nul\x00 bell\x07 mid\u2028dle zero\u200bwidth \x9b2J"
 
 
 def is_visible(text: str) -> bool:
@@ -120,11 +111,10 @@ FAMILIES: Mapping[str, tuple[Callable[[str], Scores], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_name_of_a_metric_and_no_finding_has_an_invisible_character(family: str, name: str) -> None:
+def test_no_name_of_a_metric_and_no_finding_has_an_invisible_character(family: str) -> None:
     build, start = FAMILIES[family]
-    scores = build(name)
+    scores = build(HOSTILE)
     mode = "pairwise" if family not in ("transport", "checklists") else "pointwise"
     assert any(metric.startswith(start) for metric in scores.metrics)
     texts: list[str] = [*scores.metrics, *(one.note or "" for one in scores.metrics.values()), *scores.notes]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from evalkit.errors import ConfigError
-from evalkit.scoring import score_run
+from evalkit.scoring import score_run, verdicts_of
 from evalkit.scoring.judgments import implied, is_list, read_judgments, scores_of
 from evalkit.types import Case, Judgment, Ranking, Response
 
@@ -142,7 +142,7 @@ def test_rankings_by_criterion_are_weighted_into_margins_and_scores(configure):
         ({"aggregate": "criteria", "weights": {"x": 1, "y": 1}}, 0.5 * -0.5 + 0.5 * 0.75, 0.75),
     ):
         config = configure(mode={"name": "listwise"}, criteria=criteria, swap={"policy": "none"}, scoring=settings)
-        of = {verdict.unit: verdict for verdict in score_run(config, [case], [judgment]).verdicts}
+        of = {verdict.unit: verdict for verdict in verdicts_of(config, [case], [judgment])}
         assert of[0, 1].margin == pytest.approx(margin)
         assert of[0,].score == pytest.approx(score)
         assert of[0, 1].criteria == pytest.approx({"x": -0.5, "y": 0.75})
@@ -153,7 +153,7 @@ def test_samples_are_averaged(configure):
     case = Case("c", "q", CASE.responses[:3])
     judgments = [listed(((0,), (1,), (2,)), (0, 1, 2), 0), listed(((1,), (0,), (2,)), (2, 1, 0), 1)]
     config = configure(mode={"name": "listwise"}, swap={"policy": "random"})
-    of = {verdict.unit: verdict for verdict in score_run(config, [case], judgments).verdicts}
+    of = {verdict.unit: verdict for verdict in verdicts_of(config, [case], judgments)}
     assert of[0,].score == pytest.approx(0.75)
     assert of[2,].score == 0.0
 

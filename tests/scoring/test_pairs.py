@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
-from evalkit.scoring import score_run
+from evalkit.scoring import score_run, verdicts_of
 from evalkit.scoring.verdicts.pairs import coin
 
 SIGNS = {1: "A", 0: "TIE", -1: "B"}
 
 
-def only(scores):
-    (verdict,) = scores.verdicts
+def only(config, cases, judgments):
+    (verdict,) = verdicts_of(config, cases, judgments)
     return verdict
 
 
@@ -54,7 +54,7 @@ def only(scores):
 )
 def test_two_passes(configure, make_case, passes, resolve, first, second, confidence, winner, reason, margin, left):
     judgments = passes("c", first, second, confidence=confidence)
-    verdict = only(score_run(configure(swap={"resolve": resolve}), [make_case("c")], judgments))
+    verdict = only(configure(swap={"resolve": resolve}), [make_case("c")], judgments)
     assert (verdict.winner, verdict.reason) == (winner, reason)
     assert verdict.margin == (None if margin is None else pytest.approx(margin))
     assert verdict.confidence == (None if left is None else pytest.approx(left))
@@ -96,7 +96,7 @@ def test_many_pairs_equal_the_obvious_version(configure, make_case, passes, marg
     cases = [make_case(str(k)) for k in range(len(margins))]
     judgments = [judgment for k, (one, two) in enumerate(margins) for judgment in passes(str(k), one, two)]
     config = configure(swap={"resolve": resolve}, tie={"threshold": threshold}, scoring={"bootstrap": 0})
-    winners = [verdict.winner for verdict in score_run(config, cases, judgments).verdicts]
+    winners = [verdict.winner for verdict in verdicts_of(config, cases, judgments)]
     assert winners == [obvious(resolve, one, two, threshold) for one, two in margins]
 
 
@@ -112,7 +112,7 @@ def test_turning_a_pair_round_turns_the_verdict_round(configure, make_case, pass
         for side, turn in (("as it is", lambda margin: margin), ("turned", negate))
     )
     cases = [make_case(name) for name in dict.fromkeys(one.case_id for one in [*given, *turned])]
-    verdicts = score_run(config, cases, [*given, *turned]).verdicts
+    verdicts = verdicts_of(config, cases, [*given, *turned])
     for pair, there, back in zip(margins, verdicts[: len(margins)], verdicts[len(margins) :], strict=True):
         assert back.winner == {"A": "B", "B": "A"}.get(there.winner, there.winner), pair
         assert back.confidence == there.confidence, pair
@@ -137,7 +137,7 @@ def test_turning_a_pair_round_turns_the_verdict_round(configure, make_case, pass
 )
 def test_tie_rules(configure, make_case, judged, tie, margin, confidence, winner, reason):
     judgments = [judged("c", (0, 1), margin, confidence=confidence)]
-    verdict = only(score_run(configure(swap={"policy": "none"}, tie=tie), [make_case("c")], judgments))
+    verdict = only(configure(swap={"policy": "none"}, tie=tie), [make_case("c")], judgments)
     assert (verdict.winner, verdict.reason) == (winner, reason)
 
 
@@ -150,7 +150,7 @@ def test_a_forbidden_tie_is_settled_by_margin_then_confidence(
     configure, make_case, passes, first, second, confidence, winner, resolve
 ):
     config = configure(swap={"resolve": resolve}, tie={"allow": False})
-    verdict = only(score_run(config, [make_case("c")], passes("c", first, second, confidence=confidence)))
+    verdict = only(config, [make_case("c")], passes("c", first, second, confidence=confidence))
     assert verdict.winner == winner
     assert verdict.reason in ("forced", "judged")
 
@@ -160,14 +160,13 @@ def test_the_coin_is_fair_and_falls_the_same_way_for_the_same_pair(configure, ma
     judgments = [judgment for name in names for judgment in passes(name, 1, -1)]
     config = configure(tie={"allow": False}, scoring={"bootstrap": 0})
     cases = [make_case(name) for name in names]
-    verdicts = score_run(config, cases, judgments).verdicts
+    verdicts = verdicts_of(config, cases, judgments)
     assert {verdict.reason for verdict in verdicts} == {"forced"}
     assert 150 < sum(verdict.winner == "A" for verdict in verdicts) < 250
     assert [verdict.winner for verdict in verdicts] == [SIGNS[coin(case, 0, 1)] for case in cases]
     turned = [replace(case, responses=case.responses[::-1]) for case in cases]
     assert [coin(case, 0, 1) for case in turned] == [-coin(case, 0, 1) for case in cases]
-    alone = score_run(config, [make_case(names[7])], judgments[14:16])
-    assert only(alone).winner == verdicts[7].winner
+    assert only(config, [make_case(names[7])], judgments[14:16]).winner == verdicts[7].winner
 
 
 def test_samples_are_averaged_and_unreadable_ones_left_out(configure, make_case, judged):
@@ -177,7 +176,7 @@ def test_samples_are_averaged_and_unreadable_ones_left_out(configure, make_case,
         for k, margin in enumerate(margins)
         for swapped in (False, True)
     ]
-    verdict = only(score_run(configure(), [make_case("c")], judgments))
+    verdict = only(configure(), [make_case("c")], judgments)
     assert verdict.winner == "A"
     assert verdict.margin == pytest.approx(1 / 3)
     assert verdict.confidence == pytest.approx(0.4)
@@ -201,7 +200,7 @@ CRITERIA = [{"name": "truth", "weight": 3}, {"name": "style", "weight": 1}, {"na
 )
 def test_what_a_margin_is_made_of(configure, make_case, judged, scoring, held, margin):
     config = configure(criteria=CRITERIA, swap={"policy": "none"}, scoring=scoring)
-    verdict = only(score_run(config, [make_case("c")], [judged("c", (0, 1), 1.0, criteria=held)]))
+    verdict = only(config, [make_case("c")], [judged("c", (0, 1), 1.0, criteria=held)])
     assert verdict.margin == margin
     assert (verdict.reason == "missing") == (margin is None)
     assert verdict.criteria == held
@@ -210,18 +209,18 @@ def test_what_a_margin_is_made_of(configure, make_case, judged, scoring, held, m
 def test_weights_need_criteria(configure, make_case, passes):
     with pytest.raises(ConfigError, match=r"scoring\.aggregate.*gave none"):
         score_run(configure(scoring={"aggregate": "criteria"}), [make_case("c")], passes("c", 1, 1))
-    unread = score_run(configure(scoring={"aggregate": "criteria"}), [make_case("c")], passes("c", None, None))
-    assert only(unread).reason == "missing"
+    unread = only(configure(scoring={"aggregate": "criteria"}), [make_case("c")], passes("c", None, None))
+    assert unread.reason == "missing"
 
 
 def test_one_order(configure, make_case, judged, passes):
     config = configure(swap={"policy": "none"})
-    swapped = only(score_run(config, [make_case("c")], [judged("c", (0, 1), -1.0, swapped=True, confidence=0.7)]))
+    swapped = only(config, [make_case("c")], [judged("c", (0, 1), -1.0, swapped=True, confidence=0.7)])
     assert (swapped.winner, swapped.confidence) == ("B", 0.7)
     assert (swapped.orders.first, swapped.orders.second, swapped.orders.consistent) == (None, "B", None)
-    of_two = only(score_run(config, [make_case("c")], passes("c", 1, -1)))
+    of_two = only(config, [make_case("c")], passes("c", 1, -1))
     assert (of_two.winner, of_two.orders.second) == ("A", None)
-    unread = only(score_run(config, [make_case("c")], passes("c", None, -1)))
+    unread = only(config, [make_case("c")], passes("c", None, -1))
     assert (unread.winner, unread.reason) == (None, "missing")
 
 
@@ -231,7 +230,7 @@ def test_labels_come_from_people_or_from_their_grades(configure, make_case):
         make_case("grades", ("a", "b", "c"), grades=[2, 2, None]),
         make_case("none"),
     ]
-    verdicts = score_run(configure(), cases, []).verdicts
+    verdicts = verdicts_of(configure(), cases, [])
     assert [(v.case_id, v.unit, v.label) for v in verdicts] == [
         ("label", (0, 1), "B"),
         ("label", (0, 2), "A"),

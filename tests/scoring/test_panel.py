@@ -116,7 +116,7 @@ def test_half_of_the_judges_are_the_quorum_unless_said():
 
 def test_a_judge_without_any_judgment_counts_for_the_quorum():
     case = Case("c", "q", PAIR)
-    assert score_run(panel(), [case], [judged("x", 1.0)]).verdicts[0].winner is None
+    assert verdicts_of(panel(), [case], [judged("x", 1.0)])[0].winner is None
     scores = score_run(panel(), [case], [judged("x", 1.0), judged("y", 1.0)])
     assert scores.verdicts[0].winner == "A"
 

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from evalkit.errors import ConfigError
-from evalkit.scoring import score_run
+from evalkit.scoring import score_run, verdicts_of
 
 THIRD = {"resolve": "third_pass"}
 
@@ -37,7 +37,7 @@ def test_two_of_three_decide(
 ):
     *two, last = values
     judgments = [*passes("c", *two, confidence=confidences[:2]), third(judged, last, confidences[2])]
-    [verdict] = score_run(configure(swap=THIRD), [make_case("c")], judgments).verdicts
+    [verdict] = verdicts_of(configure(swap=THIRD), [make_case("c")], judgments)
     assert (verdict.winner, verdict.reason) == (winner, reason)
     assert verdict.margin == (None if margin is None else pytest.approx(margin))
     assert verdict.confidence == (None if confidence is None else pytest.approx(confidence))
@@ -55,7 +55,7 @@ def test_a_verdict_does_not_depend_on_which_of_three_came_third_and_turns_with_t
     triples = list(product([1.0, 0.3, 0.0, -0.3, -1.0], repeat=3))
     both = {f"{values} {side}": [side * value for value in values] for values in triples for side in (1, -1)}
     given = [one for name, values in both.items() for one in judgments(name, values)]
-    scored = score_run(configure(swap=THIRD, scoring={"bootstrap": 0}), [*map(make_case, both)], given).verdicts
+    scored = verdicts_of(configure(swap=THIRD, scoring={"bootstrap": 0}), [*map(make_case, both)], given)
     winners = {verdict.case_id: verdict.winner for verdict in scored}
     for values in triples:
         winner, turned = winners[f"{values} 1"], winners[f"{values} -1"]
@@ -93,7 +93,7 @@ def test_a_run_judged_without_a_third_pass_says_so(configure, make_case, passes)
         match=r"swap\.resolve: orders disagree, but there are no third.*rerun the judge with swap=third_pass",
     ):
         score_run(config, [make_case("c")], passes("c", 1, -1))
-    assert score_run(config, [make_case("c")], passes("c", 1, 1)).verdicts[0].winner == "A"
+    assert verdicts_of(config, [make_case("c")], passes("c", 1, 1))[0].winner == "A"
 
 
 def test_a_disagreement_that_only_other_weights_make_is_missing(configure, make_case, passes):

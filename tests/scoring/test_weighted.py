@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from evalkit.errors import ConfigError
-from evalkit.scoring import score_run
+from evalkit.scoring import score_run, verdicts_of
 from evalkit.types import WeightedJudgment
 
 ASKED = {"model": "m", "logprobs": True}
@@ -43,7 +43,7 @@ def test_scores_are_expectations_and_break_ties(pointwise, make_case, judged):
     scores = score_run(pointwise(judge=ASKED), [case], judgments)
     assert [verdict.score for verdict in scores.verdicts[:2]] == [3.8, 4.2]
     assert scores.verdicts[2].winner == "B"
-    assert score_run(pointwise(judge=ASKED, scoring={"weighted": False}), [case], judgments).verdicts[2].winner == "TIE"
+    assert verdicts_of(pointwise(judge=ASKED, scoring={"weighted": False}), [case], judgments)[2].winner == "TIE"
 
 
 def test_one_judgment_without_probabilities_is_a_mistake_where_they_are_a_must(configure, make_case, pair):
