@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -150,6 +151,7 @@ def test_22_labels_can_show_an_agreement_of_90_percent():
 # Verdicts and metrics of pairs
 
 
+@cache
 def run(n: int = 360, **settings: Any) -> tuple[RunConfig, list[Case], list[Judgment]]:
     """A small judge that is sure and right in two cases of three; a large one that is right where it is sure.
 
@@ -163,6 +165,11 @@ def run(n: int = 360, **settings: Any) -> tuple[RunConfig, list[Case], list[Judg
     for i in range(0, n, 3):
         judgments += both("large", f"c{i}", *((1.0, -1.0) if i % 12 == 0 else (None, None) if i % 12 == 3 else (1, 1)))
     return made, cases, judgments
+
+
+@cache
+def scores_of_run() -> Scores:
+    return score_run(*run())
 
 
 def test_each_case_is_decided_by_the_first_judge_that_is_sure_enough():
@@ -182,8 +189,7 @@ def test_each_case_is_decided_by_the_first_judge_that_is_sure_enough():
 
 
 def test_an_abstention_is_neither_a_score_nor_missing():
-    scores = score_run(*run())
-    metrics = scores.metrics
+    scores, metrics = scores_of_run(), scores_of_run().metrics
     assert metrics["cascade/abstained"].value == pytest.approx(30 / 330)
     assert metrics["cascade/abstained"].missing == 30
     assert metrics["cascade/share/small"].value == pytest.approx(240 / 330)
@@ -202,8 +208,7 @@ def test_an_abstention_is_neither_a_score_nor_missing():
 
 def test_labels_that_chose_thresholds_are_in_no_metric():
     made, cases, judgments = run()
-    dev = dev_cases(made.judge, cases, Clusters.each(len(cases)))
-    scores = score_run(made, cases, judgments)
+    dev, scores = dev_cases(made.judge, cases, Clusters.each(len(cases))), scores_of_run()
     test = [i for i in range(360) if not dev[i] and i % 12 not in (0, 3)]
     assert scores.metrics["agreement/accuracy"].n == scores.metrics["cascade/accuracy"].n == len(test)
     # Other labels on the test side change the agreement and no threshold.
@@ -224,7 +229,7 @@ def test_a_panel_is_scored_as_if_its_judges_had_been_asked_in_turn():
     # The large judge's answers to what it is not asked are wrong, and cost much.
     more = [one for i in range(360) if i % 3 for one in both("large", f"c{i}", -1.0, -1.0)]
     paid = [replace(one, completion=Completion("", cost_usd=9.0)) for one in more]
-    asked, panel = score_run(made, cases, judgments), score_run(made, cases, [*judgments, *paid])
+    asked, panel = scores_of_run(), score_run(made, cases, [*judgments, *paid])
     assert panel.metrics == asked.metrics
     assert [*panel.verdicts] == [*asked.verdicts]
     assert panel.details == asked.details
@@ -247,14 +252,12 @@ def test_the_last_judge_may_answer_without_the_guarantee():
 
 def test_a_panel_says_that_a_cascade_did_not_ask_all_its_judges_about_everything():
     made, cases, judgments = run()
-    (note,) = (
-        one for one in score_run(made.with_({"judge.vote": "majority"}), cases, judgments).notes if UNASKED in one
-    )
+    made = made.with_({"judge.vote": "majority"})
+    (note,) = (one for one in score_run(made, cases, judgments).notes if UNASKED in one)
     assert note.removeprefix(UNASKED).startswith("large 120 of 360 pairs or responses; ")
-    assert not any(UNASKED in one for one in score_run(made, cases, judgments).notes)
     more = [one for i in range(360) if i % 3 for one in both("large", f"c{i}", -1.0, -1.0)]
-    every = score_run(made.with_({"judge.vote": "majority"}), cases, [*judgments, *more])
-    assert not any(UNASKED in one for one in every.notes)
+    for scores in (scores_of_run(), score_run(made, cases, [*judgments, *more])):
+        assert not any(UNASKED in one for one in scores.notes)
 
 
 def test_only_one_label_of_a_cluster_chooses():
@@ -293,7 +296,7 @@ def test_costs_are_compared_with_those_of_the_last_judge():
     made, cases, judgments = run()
     ratio = score_run(made, cases, priced(judgments, {"small": 0.01, "large": 0.1})).metrics["cascade/cost_ratio"]
     assert ratio.value == pytest.approx((360 * 0.02 + 120 * 0.2) / 360 / 0.2)
-    assert score_run(made, cases, judgments).metrics["cascade/cost_ratio"].value is None
+    assert scores_of_run().metrics["cascade/cost_ratio"].value is None
 
 
 @pytest.mark.parametrize("costs", [(0.1, 0.1), (0.01, 0.1), (0.1, 0.01), (0.0, 0.1)])
@@ -435,14 +438,14 @@ OF_CALLS = ("cascade/", "missing/", "cost/", "judge/", "latency/", "weighted/")
 """Metrics of requests and of judges: an abstention is one of their results."""
 
 
-def abstaining(n: int = 240, **settings: Any) -> tuple[RunConfig, list[Case], list[Judgment]]:
+def abstaining(**settings: Any) -> tuple[RunConfig, list[Case], list[Judgment]]:
     """A cascade whose judges are both unsure, and wrong, in every third case; the large one fails in some of them."""
     responses = settings.pop("responses", (Response("a"), Response("bb")))
     settings = {"small": {"logprobs": "fallback"}, "large": {"logprobs": "fallback"}, **settings}
     made = config("small", "large", **{"target": 0.8, **settings})
     units = list(combinations(range(len(responses)), 2))
     labels = {"ann": {f"{i},{j}": "A" for i, j in units}}
-    cases = [Case(f"c{i}", f"q {i}", responses, label="A", labels=labels) for i in range(n)]
+    cases = [Case(f"c{i}", f"q {i}", responses, label="A", labels=labels) for i in range(120)]
     judgments, orders = list[Judgment](), 1 if made.swap.policy == "none" else 2
     for i, case in enumerate(cases):
         for judge in ("small", "large") if i % 3 == 0 else ("small",):
@@ -482,7 +485,7 @@ def check_removal(made: RunConfig, cases: list[Case], judgments: list[Judgment],
 
 @pytest.mark.parametrize("settings", GRID.values(), ids=GRID)
 def test_no_metric_depends_on_withheld_pairs(settings):
-    names = check_removal(*abstaining(120, **settings))
+    names = check_removal(*abstaining(**settings))
     assert {"position/consistency", "agreement/accuracy_per_order", "decision/order_agreement"} <= names
 
 
@@ -496,7 +499,7 @@ RULES = {
 @pytest.mark.parametrize("name", RULES)
 def test_no_metric_of_a_benchmark_depends_on_withheld_pairs(name):
     responses = TRIPLE if name in ("rewardbench2", "rm_bench") else TRIPLE[:2]
-    made, cases, judgments = abstaining(120, dataset={"benchmark": name}, responses=responses)
+    made, cases, judgments = abstaining(dataset={"benchmark": name}, responses=responses)
     cases = [replace(case, metadata=METADATA | {"subset": RULES[name]}) for case in cases]
     assert any(metric.startswith(f"{name}/") for metric in check_removal(made, cases, judgments, "mt_bench/human"))
 
@@ -515,7 +518,7 @@ def test_no_metric_depends_on_withheld_classes():
 
 @pytest.mark.parametrize("settings", GRID.values(), ids=GRID)
 def test_a_cascade_that_decides_nothing_states_nothing_about_orders(settings):
-    made, cases, judgments = abstaining(**{**settings, "target": 0.999, "delta": 0.01})
+    made, cases, judgments = abstaining(**settings, target=0.999, delta=0.01)
     given = {judgment.case_id for judgment in judgments if judgment.judge == "large"}
     judgments += [replace(one, judge="large") for one in judgments if one.case_id not in given]
     scores = score_run(made, cases, judgments)
@@ -606,7 +609,7 @@ def test_given_thresholds_decide_case_by_case_as_labels_did_for_all(made_by):
 
 def test_with_given_thresholds_every_label_is_for_the_report():
     made, cases, judgments = run()
-    fixed, by_labels = calibrated(made, cases, judgments), score_run(made, cases, judgments)
+    fixed, by_labels = calibrated(made, cases, judgments), scores_of_run()
     assert fixed.judge.thresholds == tuple(step["threshold"] for step in by_labels.details["cascade"]["steps"])
     assert calibrated(fixed, cases, judgments) is fixed
     check_labels(fixed, [], Clusters.each(0))
