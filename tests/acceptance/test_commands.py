@@ -321,8 +321,8 @@ def test_too_many_failures_are_said_and_written(
     within(*words, "runner.max_failure_rate=0.1", "hydra.run.dir=again")
 
 
-def test_ui_of_a_remote_store_says_where_it_is(commands: Commands) -> None:
-    assert "the runs are at http://mlflow.example" in commands("ui", "tracking.uri=http://mlflow.example").out
+def test_ui_of_a_remote_store_says_where_it_is(within: Within) -> None:
+    assert "the runs are at http://mlflow.example" in within("ui", "tracking.uri=http://mlflow.example").out
 
 
 def test_bash_completes_in_place(commands: Commands) -> None:

@@ -20,6 +20,7 @@ from evalkit.errors import ConfigError, DatasetError
 from evalkit.hydra_app import load_config
 from evalkit.plugins import iter_benchmarks, own_benchmark_names
 from evalkit.testing import check_benchmark
+from tests.support.command_line import BRIEF
 
 BENCHMARKS = {benchmark.name: benchmark for benchmark in iter_benchmarks()}
 A, B, TIE, LOST = 1.0, -1.0, 0.0, None
@@ -46,6 +47,28 @@ def test_a_users_option_with_the_name_of_a_benchmark_is_hidden(tmp_path, monkeyp
     assert "dataset.path: not set; set it to a file or folder of Stanford Human Preferences" in err
     assert main(["run", "dataset=[shpp]"]) == 1
     assert "did you mean 'shp'" in capsys.readouterr().err
+
+
+def test_a_plan_says_once_whose_benchmark_it_is(capsys):
+    words = ("dataset=llmbar", f"dataset.path={HERE / 'llmbar'}", "judge=simulated/good", "swap=both,none")
+    assert main(["plan", "-m", *words]) == 0
+    said = capsys.readouterr()
+    assert said.err.count("LLMBar: license MIT") == 1
+    assert said.out.count("swap=") == 2
+
+
+def test_imported_games_of_arena_hard_keep_their_strength(tmp_path, monkeypatch):
+    games = [("B>>A", "A>B"), ("A=B", "B>A"), ("A>>B", "A>>B")]  # the baseline is shown first in the first game
+    shared = {"category": "hard_prompt", "judge": "j", "model": "mine"}
+    _written(
+        tmp_path / "mine.jsonl",
+        *({**shared, "uid": f"u{n}", "games": [{"score": one} for one in two]} for n, two in enumerate(games)),
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", "arena_hard", "mine.jsonl", "hydra.run.dir=run", *BRIEF]) == 0
+    metrics = json.loads(Path("run/metrics.json").read_text("utf-8"))["metrics"]
+    # Credits and weights: 1 of 3, 1 of 1; 1/2 of 1, 0 of 1; 0 of 3, 1 of 3.
+    assert metrics["arena_hard/score"]["value"] == pytest.approx((3 + 1 + 0.5 + 0 + 0 + 3) / 12)
 
 
 def test_a_benchmark_of_pairs_is_one_file_of_at_most_sixty_lines(measure):
