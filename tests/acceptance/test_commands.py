@@ -98,8 +98,9 @@ def test_scoring_again_asks_nobody(commands: Commands, within: Within, provider:
 
 
 def test_a_run_that_could_not_be_tracked_is_tracked_later(
-    commands: Commands, within: Within, provider: Provider, data: list[str]
+    commands: Commands, within: Within, provider: Provider, data: list[str], empty_store: Path
 ) -> None:
+    shutil.copy(empty_store, commands.folder / "mlflow.db")
     provider.rule = prefers()
     brief, store = "scoring.bootstrap=50", f"sqlite:///{commands.folder}/mlflow.db"
     away = "tracking.uri=http://127.0.0.1:9"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from itertools import product
@@ -185,9 +186,10 @@ def test_urls_and_encoded_secrets_are_redacted(here: Path) -> None:
 
 @pytest.mark.slow
 def test_a_whole_run_writes_no_secret(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], empty_store: Path
 ) -> None:
     """A key that is used, a server's URI with a password, an MLflow that is away, and one that is there."""
+    shutil.copy(empty_store, here / "mlflow.db")
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)
     monkeypatch.setenv("EVALKIT_STORE", str(here / "store.sqlite"))

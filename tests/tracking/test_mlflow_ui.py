@@ -45,9 +45,10 @@ class Site(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Path:
     """A folder with a sweep of three tiny runs, and a run of eight pairs, of which two people are to label four."""
     folder = tmp_path_factory.mktemp("ui")
+    shutil.copy(empty_store, folder / "mlflow.db")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)

@@ -356,11 +356,10 @@ def test_a_signal_while_jobs_are_submitted_is_handled_once_they_are(folder, monk
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["submitit_local", pytest.param("ray", marks=pytest.mark.thorough)])
-def test_a_launcher_judges_the_jobs_of_a_sweep_under_one_parent_run(call, folder, launcher) -> None:
+def test_a_launcher_judges_the_jobs_of_a_sweep_under_one_parent_run(call, folder, launcher, mlflow_store) -> None:
     pytest.importorskip({"ray": "ray"}.get(launcher, "hydra_plugins.hydra_submitit_launcher"))
     words = ["judge_sweep", *SWEPT, "store.url=a.sqlite", "scoring.bootstrap=50"]
-    tracked = f"tracking.uri=sqlite:///{folder}/mlflow.db"
-    call("run", *words, tracked, f"hydra/launcher={launcher}", "--output", "many")
+    call("run", *words, f"tracking.uri={mlflow_store}", f"hydra/launcher={launcher}", "--output", "many")
     call("run", *words, "tracking=none", "--output", "one")
     for job in range(2):
         assert outcome(f"many/{job}")[0] == outcome(f"one/{job}")[0]
