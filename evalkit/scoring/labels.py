@@ -32,37 +32,14 @@ from evalkit.decision import (
     labels,
     labels_at_hand,
 )
-from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.catalog import CATALOG, MetricSpec
 from evalkit.scoring.stats.arrays import Bounds, Floats, fewest, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, share, student_quantile
 from evalkit.types import Case, Metric
 from evalkit.values import frozen
 
-GROUPS: Final = frozenset({"agreement", "human", "calibration"})
-"""Groups of metrics that compare the judge with labels."""
-LABELED: Final = frozenset(
-    {
-        *(f"checklist/{name}" for name in ("accuracy", "kappa", "tpr", "tnr")),
-        *(f"class/{{class}}/{name}" for name in ("precision", "recall", "f1", "youden_j", "ece", "brier")),
-        *(f"class/{name}" for name in ("tpr", "tnr", "balanced_accuracy", "macro_f1", "mcc", "youden_j")),
-        "jnd/labels",
-        "self/preference",
-        "panel/error_correlation",
-        "panel/effective_votes",
-        "turns/agreement_early",
-        "turns/agreement_late",
-        "panel/subset_accuracy",
-        "panel/subset_lead",
-    }
-)
-"""Other metrics that do."""
-UNWEIGHTED: Final = frozenset(
-    {
-        *("length/slope_at_label", "length/score_slope_at_grade", "turns/agreement_slope"),
-        *("turns/first_failure_exact", "turns/first_failure_within_one", "turns/no_failure"),
-    }
-)
-"""Metrics of regressions, or of the labels of several cases, whose intervals have no weights."""
+GROUPS: Final = frozenset({"agreement", "human", "calibration", "corrected"})
+"""Groups of metrics that compare the judge with labels; rows of other groups say so by `labels`."""
 ONLY_LABELED: Final = "not weighted: about the labeled cases only"
 """Note of a metric that compares with labels and has no weights."""
 
@@ -121,9 +98,9 @@ def weigh_labels(found: Sequence[Statistic | Metric], chosen: LabelWeights) -> I
     scaled: dict[int, Floats] = {}
     for one in found:
         spec = CATALOG.spec(one.name)
-        if chosen.unknown or spec is None or not _compares(spec.name, spec.group):
+        if chosen.unknown or spec is None or not _compares(spec):
             yield one
-        elif isinstance(one, Metric) or spec.name in UNWEIGHTED:
+        elif isinstance(one, Metric) or spec.labels == "unweighted":
             yield replace(one, note="; ".join(note for note in (one.note, ONLY_LABELED) if note))
         elif spec.group == "corrected":  # its labels are weighted already, and its other columns have no weights
             yield replace(one, weights=chosen.weights)
@@ -131,8 +108,8 @@ def weigh_labels(found: Sequence[Statistic | Metric], chosen: LabelWeights) -> I
             yield _weighted(one, chosen.weights, scaled)
 
 
-def _compares(name: str, group: str) -> bool:
-    return group in GROUPS or group == "corrected" or name.startswith(LEAN) or name in LABELED or name in UNWEIGHTED
+def _compares(spec: MetricSpec) -> bool:
+    return spec.group in GROUPS or bool(spec.labels) or spec.name.startswith(LEAN)
 
 
 def _sample_metrics(chosen: LabelWeights) -> Iterator[Metric]:
@@ -277,7 +254,7 @@ def labels_for_width(metric: Metric, width: float, confidence: float) -> int | N
 def _is_by_labels(metric: Metric) -> bool:
     """Return whether labels alone determine a metric."""
     spec = CATALOG.spec(metric.name)
-    return spec is not None and spec.group != "corrected" and _compares(spec.name, spec.group)
+    return spec is not None and spec.group != "corrected" and _compares(spec)
 
 
 def _spread_at_hand(metric: Metric, confidence: float) -> float | None:

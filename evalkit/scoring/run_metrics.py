@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
@@ -73,7 +73,7 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.pointwise import score_slopes
 from evalkit.scoring.verdicts.rewards import differences, reward_slope
 from evalkit.types import Case, Metric
-from evalkit.values import Json, JsonObject
+from evalkit.values import Json
 
 BY_RANKING = "one ranking has no cycles: only rankings of different orders, samples or responses can form one"
 
@@ -180,12 +180,17 @@ def extra_results(
         _of_annotators(config, cases, verdicts, clusters),
         _conflicts(config, cases, verdicts, panel=panel),
         _ranking(config, cases, verdicts, clusters, panel=panel),
-        _corrected(config, cases, verdicts, clusters),
+        _tabled("corrected", *mean_corrections(config, verdicts, clusters, given_weights(cases))),
         _transported(config, cases, verdicts),
         _variance(config, cases, verdicts),
     ]
     tables = {name: table for _, named in parts for name, table in named.items()}
     return [one for metrics, _ in parts for one in metrics], tables
+
+
+def _tabled(name: str, metrics: Sequence[Statistic | Metric], table: Any) -> Found:
+    """Return metrics with a table, if it has any rows, by the name of its file."""
+    return metrics, {name: table} if table else {}
 
 
 def _benchmark_statistics(
@@ -210,8 +215,7 @@ def _conflicts(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumn
     if verdicts.passes is None:
         return [], {}
     how = "mean" if panel else config.scoring.combine
-    found, table = cycle_results(cases, verdicts, config.scoring.conflict_edges, how)
-    return found, {"conflicts": table}
+    return _tabled("conflicts", *cycle_results(cases, verdicts, config.scoring.conflict_edges, how))
 
 
 def _ranking(
@@ -220,23 +224,17 @@ def _ranking(
     """Return the ranking of systems and the just-noticeable difference; a panel's votes have no such difference."""
     games = games_of(cases, verdicts, clusters)
     ranked, ranking = rank_systems(games, config.scoring)
-    details: JsonObject = {"ranking": ranking} if ranking else {}
+    metrics, tables = _tabled("ranking", ranked, ranking)
     if panel:
-        return ranked, details
+        return metrics, tables
     noticed = jnd_statistics(config, verdicts)
-    return [*ranked, *noticed], details | {"jnd": jnd_details(config, verdicts, games, noticed)}
-
-
-def _corrected(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters) -> Found:
-    found, table = mean_corrections(config, verdicts, clusters, given_weights(cases))
-    return found, {"corrected": table}
+    return [*metrics, *noticed], {**tables, "jnd": jnd_details(config, verdicts, games, noticed)}
 
 
 def _transported(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Found:
     if verdicts.passes is not None or verdicts.scores is None:
         return [], {}
-    found, table = transport_statistics(config, cases, verdicts.scores, given_weights(cases))
-    return found, {"transport": table} if table else {}
+    return _tabled("transport", *transport_statistics(config, cases, verdicts.scores, given_weights(cases)))
 
 
 def _variance(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Found:
@@ -282,5 +280,4 @@ def _of_annotators(config: RunConfig, cases: Sequence[Case], verdicts: VerdictCo
     found = read_annotations(cases, verdicts, scored)
     if found is None:
         return [], {}
-    metrics, table = annotator_results(found, clusters, config.scoring.alt_test_epsilon)
-    return metrics, {"annotators": table}
+    return _tabled("annotators", *annotator_results(found, clusters, config.scoring.alt_test_epsilon))

@@ -46,6 +46,8 @@ class MetricSpec:
         hidden_at_zero: whether the summary omits it at 0.
         stops: whether a run can stop once it is known (`runner.stop`): a mean of at most one value for each pair or
             response, which depends on no other cluster.
+        labels: for metrics that compare the judge with labels, outside the groups of which all do: `weighted` if they
+            have the weights of labels, otherwise `unweighted`.
         source: paper and section.
         modes: the modes that can have it; `classes` is mode pointwise with a rubric of classes.
         needs: the setting or data that it requires.
@@ -69,6 +71,7 @@ class MetricSpec:
     headline: bool = False
     hidden_at_zero: bool = False
     stops: bool = False
+    labels: str = ""
     source: str = ""
     modes: tuple[str, ...] = BOTH
     needs: str = ""

@@ -17,6 +17,7 @@ from evalkit.scoring.stats.coefficients import (
     Confusion,
     Unread,
     ac1,
+    counts_by_label,
     kappa,
     most_even,
     weighted_kappa,
@@ -125,17 +126,11 @@ def _ac1_bounds(unread: Unread, value: Callable[[Floats], Floats]) -> Bounds:
 
 
 def confusion_table(verdicts: VerdictColumns) -> JsonObject:
-    """Return {"labels": {label: {verdict: count}}}, with `missing` and `abstained` among the verdicts."""
+    """Return the counts of verdicts by label, with `missing` and `abstained` among the verdicts."""
     columns = {NAMES[code]: verdicts.winner == code for code in CLASSES} | {"missing": verdicts.missing}
     if verdicts.withheld.any():
         columns["abstained"] = verdicts.withheld
-    labels = {NAMES[code]: verdicts.pairs.label == code for code in CLASSES}
-    return {
-        "labels": {
-            label: {name: int((rows & column).sum()) for name, column in columns.items()}
-            for label, rows in labels.items()
-        }
-    }
+    return counts_by_label({NAMES[code]: verdicts.pairs.label == code for code in CLASSES}, columns)
 
 
 def contradictions(

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.judgments import ABSTAINED, MISSING, ClassColumns
+from evalkit.scoring.judgments import ClassColumns
 from evalkit.scoring.metrics.calibration import StatedConfidence, brier_statistic, ece_statistic
 from evalkit.scoring.metrics.corrections import class_corrections
 from evalkit.scoring.metrics.humans import class_annotator_results
@@ -282,14 +282,10 @@ def _calibration(columns: ClassColumns) -> list[Statistic]:
 
 
 def class_confusion(columns: ClassColumns) -> JsonObject:
-    """Return {"labels": {label: {verdict: count}}}, with abstentions and missing answers among the verdicts."""
-    verdicts: dict[str, int] = {name: c for c, name in enumerate(columns.names)}
+    """Return the counts of verdicts by label, with abstentions and missing answers among the verdicts."""
+    verdicts, labels = (
+        {name: codes == c for c, name in enumerate(columns.names)} for codes in (columns.verdicts, columns.labels)
+    )
     if columns.abstain is not None or columns.abstained.any():
-        verdicts[columns.abstain or "abstained"] = ABSTAINED
-    verdicts["missing"] = MISSING
-    rows = {name: columns.verdicts[columns.labels == c] for c, name in enumerate(columns.names)}
-    return {
-        "labels": {
-            label: {name: int((row == code).sum()) for name, code in verdicts.items()} for label, row in rows.items()
-        }
-    }
+        verdicts[columns.abstain or "abstained"] = columns.abstained
+    return coefficients.counts_by_label(labels, verdicts | {"missing": columns.missing})

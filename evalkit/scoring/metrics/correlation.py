@@ -11,7 +11,7 @@ import numpy as np
 
 from evalkit.core.scale import Scale
 from evalkit.scoring.columns import NO_SCALE, ScoreColumns, VerdictColumns
-from evalkit.scoring.stats.arrays import FUZZ, Bools, Bounds, Floats, Ints, divide
+from evalkit.scoring.stats.arrays import FUZZ, Bounds, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Columns, Statistic, Tally, ratio, undefined
 from evalkit.scoring.stats.bounded_intervals import Reach
 from evalkit.scoring.verdicts.pointwise import rank
@@ -471,13 +471,12 @@ def within_statistics(scored: ScoreColumns, verdicts: VerdictColumns) -> list[St
         scored: the scores.
         verdicts: the verdicts, for the pairs of responses.
     """
-    both = np.isfinite(scored.score) & np.isfinite(scored.grade)
-    x, y, tally = np.round(scored.score[both], 9), scored.grade[both], scored.tally.where(both)
-    missing = int((np.isfinite(scored.grade) & ~np.isfinite(scored.score)).sum())
+    graded = _GradedScores.of(scored)
+    x, y, tally, missing = graded.x, graded.y, graded.tally, len(graded.missing_grades)
     found = {
         "pearson": pearson_by_case(x, y, tally),
         "spearman": pearson_by_case(rank(x, tally.case), rank(y, tally.case), tally),
-        "kendall": _kendall_within(scored, verdicts, both),
+        "kendall": _kendall_within(scored, verdicts),
     }
     several, made = tally(np.ones(len(x))) > 1, []
     for name, r in found.items():
@@ -512,8 +511,8 @@ def pearson_by_case(x: Floats, y: Floats, tally: Tally) -> Floats:
     return pearson_r(np.stack(tally.columns(ones, 0 * x, 0 * y, *squares), axis=1))
 
 
-def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns, known: Bools) -> Floats:
-    pairs = verdicts.pairs
+def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
+    pairs, known = verdicts.pairs, np.isfinite(scored.score) & np.isfinite(scored.grade)
     i, j = (scored.offset[pairs.case] + index for index in (pairs.i, pairs.j))
     used, signs = known[i] & known[j], []
     for values in (scored.score, scored.grade):

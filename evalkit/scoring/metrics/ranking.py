@@ -209,16 +209,17 @@ def chances(difference: Floats, tie: Floats) -> tuple[Floats, Floats, Floats]:
 
 Places: TypeAlias = NDArray[np.integer[Any]]
 STEP = 16.0
+"""The K-factor."""
 SCALE = 400.0
 ORDERS = 200
 WORK = 4_000_000
 """The maximum number of games over all orders; beyond it, each order is a random subset."""
 
 
-def elo(systems: int, i: Places, j: Places, score: NDArray[Any], *, step: float = STEP) -> Floats:
+def elo(systems: int, i: Places, j: Places, score: NDArray[Any]) -> Floats:
     """Return Elo ratings with mean 0, (sequences, systems), after sequences of games from left to right.
 
-    After each game, step × (score - expected) moves from one system to the other, with expected = 1/(1 + 10^((r_j -
+    After each game, 16 × (score - expected) moves from one system to the other, with expected = 1/(1 + 10^((r_j -
     r_i)/400)) (Elo 1978, The Rating of Chessplayers, section 1.6).
 
     Args:
@@ -226,13 +227,12 @@ def elo(systems: int, i: Places, j: Places, score: NDArray[Any], *, step: float 
         i: (sequences, games) the first systems.
         j: (sequences, games) the second systems.
         score: (sequences, games) 1 if the first system won, 0 if it lost, 0.5 for a tie, NaN for no game.
-        step: the K-factor.
     """
     ratings = np.zeros((len(i), systems))
     row = np.arange(len(i))
     for first, second, result in zip(i.T, j.T, score.T, strict=True):
         expected = 1 / (1 + 10 ** ((ratings[row, second] - ratings[row, first]) / SCALE))
-        move = np.where(np.isnan(result), 0.0, step * (result - expected))
+        move = np.where(np.isnan(result), 0.0, STEP * (result - expected))
         ratings[row, first] += move
         ratings[row, second] -= move
     return ratings

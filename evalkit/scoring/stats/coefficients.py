@@ -7,7 +7,7 @@ missing verdicts of a label in one class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, Final
@@ -17,7 +17,7 @@ import numpy as np
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, undefined
 from evalkit.scoring.stats.bounded_intervals import extremes, mixed
-from evalkit.values import frozen
+from evalkit.values import JsonObject, frozen
 
 VERTICES: Final = 4096
 """With more vertices than this, bounds are those of numerator and denominator apart, which are wider."""
@@ -86,6 +86,16 @@ class Confusion:
         n, missing = int(counts.sum()), int(self.unread.missing.sum())
         attributes = {"n": n, "missing": missing, "reach": np.eye(counts.size), **attributes}
         return Statistic(name, self.cells, value, worst=worst, **attributes)
+
+
+def counts_by_label(labels: Mapping[str, Bools], verdicts: Mapping[str, Bools]) -> JsonObject:
+    """Return {"labels": {label: {verdict: count}}} of which rows have each label and each verdict."""
+    return {
+        "labels": {
+            label: {name: int((rows & column).sum()) for name, column in verdicts.items()}
+            for label, rows in labels.items()
+        }
+    }
 
 
 def matrices(totals: Floats) -> Floats:
