@@ -32,7 +32,7 @@ def test_intervals_hold_the_truth(which, thorough):
     module = simulations()
     judge = module.judges(resamples=300)[which]
     true = module.truth(judge, 20_000 if thorough else 1_000)
-    count = 100 if thorough else 12
+    count = 100 if thorough else 8
     found = module.simulate(judge, true, count, 120)
     for name, hits in found.items():
         there = [hit for hit in hits if hit is not None]
