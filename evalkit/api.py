@@ -150,13 +150,13 @@ def _fetch(config: RunConfig) -> Mapping[str, Fetch]:
     def traces(named: str, _format: str | None) -> Source:
         with tempfile.TemporaryDirectory(prefix="evalkit-") as folder:
             file = Path(folder) / "traces.jsonl"
-            fetch_traces(tracking_uri(config.tracking, Path.cwd()), named.removeprefix(TRACES), file)
+            fetch_traces(tracking_uri(config.tracking), named.removeprefix(TRACES), file)
             source = _logs([file], named, config=config)
         if source is None:
             raise DatasetError("the traces have no answers", where=named, remedy="name another experiment")
         return replace(source, files=())
 
-    return {**dataset_fetchers(config.tracking, folder=Path.cwd()), TRACES.removesuffix(":"): traces}
+    return {**dataset_fetchers(config.tracking), TRACES.removesuffix(":"): traces}
 
 
 def _logs(paths: Sequence[Path], name: str, *, config: RunConfig) -> Source | None:
@@ -260,7 +260,7 @@ def judge_and_score(
     reviews = earlier_reviews(folder) if is_audit(config) else NO_REVIEWS
     cases, evaluator = materials.dataset.cases, materials.evaluator
     rule = None if config.runner.stop is None else StopRule(config, cases, evaluator)
-    warm_up(config.tracking, folder=Path.cwd())
+    warm_up(config.tracking)
     begun = time.perf_counter()
     reports, seconds = _judge_in_workers(config, materials, folder, observe, given=given)
     plan, judged, notes = run_async(_judge_all(config, cases, evaluator, observe, folder, spent, rule))
@@ -586,7 +586,7 @@ def track(config: RunConfig, result: RunResult) -> RunResult:
     Raises:
         TrackingError: if it could not be recorded.
     """
-    return begin_recording(config.tracking, result, folder=Path.cwd())()
+    return begin_recording(config.tracking, result)()
 
 
 def run_manifest(

@@ -190,7 +190,7 @@ def track_leaderboard(folder: Path, jobs: Sequence[str], files: Sequence[Path]) 
     for job in jobs:
         if run := read_status(folder / job).recorded:
             config = read_config(folder / job).tracking
-            tracker = make_tracker(config, folder=Path.cwd()) if config.tracker == MLFLOW else None
+            tracker = make_tracker(config) if config.tracker == MLFLOW else None
             if isinstance(tracker, SweepTracker):
                 tracker.attach(run, files)
             return

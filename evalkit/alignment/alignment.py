@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from functools import cached_property
 from itertools import count
@@ -16,7 +16,7 @@ import numpy as np
 import yaml
 
 from evalkit.alignment.calls import Asking
-from evalkit.alignment.criteria import Proposal, Proposals, check_criteria, read_criteria, with_items, write_proposals
+from evalkit.alignment.criteria import Proposal, Proposals, check_criteria, read_criteria, write_proposals
 from evalkit.alignment.examples import EXAMPLES as SHOWN
 from evalkit.alignment.examples import check_examples, example_sets, system_prompt
 from evalkit.alignment.gepa_optimizer import GepaOptimizer
@@ -42,9 +42,10 @@ from evalkit.runs.read import read_record
 from evalkit.runs.records import encode_pretty, metric_values
 from evalkit.scoring import score_run
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
+from evalkit.scoring.pipeline import score_without_intervals
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import smallest_detectable, smallest_gain
-from evalkit.types import Metric
+from evalkit.types import Case, Metric
 
 Outcome: TypeAlias = Literal["reached", "none", "proposed", "unpaid", "unproved", "worse", "improved"]
 AFTER, BEFORE = "after", "before"
@@ -89,10 +90,10 @@ class Alignment:
         split: the split, with the openings so far.
         tried: the number of combinations of settings that were compared on dev.
         settings: the chosen settings; empty for the run's own.
+        obstacles: settings to tune that cannot change anything in this run, and why.
         dev: the settings on dev; `None` if none were chosen.
         test: the settings on test; `None` if its labels stayed closed.
         optimism: by how much the gain on dev exceeds that on test.
-        obstacles: settings to tune that cannot change anything in this run, and why.
         seconds: how long the search took.
         calls: the calls that were made.
         cost_usd: their cost.
@@ -107,11 +108,11 @@ class Alignment:
     metric: str
     split: Split
     tried: int
-    settings: Mapping[str, Any]
-    dev: Proof | None
-    test: Proof | None
-    optimism: Metric | None
-    obstacles: Mapping[Knob, str]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    obstacles: Mapping[Knob, str] = field(default_factory=dict)
+    dev: Proof | None = None
+    test: Proof | None = None
+    optimism: Metric | None = None
     seconds: float = 0.0
     calls: int = 0
     cost_usd: float = 0.0
@@ -159,9 +160,9 @@ class Labels:
         found = cls(result, folder, split, kind, metric)
         for name in SIDES:
             side = found.side(name)
-            counted = score_run(result.config.with_({"scoring.bootstrap": 0}), side.cases, side.judgments).metrics.get(
-                metric
-            )
+            scored = score_without_intervals(result.config, side.cases, side.judgments, extras=False).found
+            row = next((one for one in scored if one.name == metric), None)
+            counted = None if row is None else Metric(metric, None, n=row.n, missing=row.missing)
             if counted is None or not counted.n:
                 raise _without_agreement(counted, kind, f"{folder}, {name}", found.remedy())
         return found
@@ -177,12 +178,15 @@ class Labels:
             ConfigError: if the file of held-out labels is damaged.
         """
         ids = self.split.ids(name)
-        hidden = name == "test" and self.split.held_out
-        held = {case.id: case for case in read_held_out(self.folder)} if hidden else {}
+        held = self._held if name == "test" else {}
         cases = [held.get(case.id, case) for case in self.result.cases if case.id in ids]
         kept = {case.id for case in cases}
         side = Side(cases, [one for one in self.result.judgments if one.case_id in kept])
         return side.labeled() if labeled else side
+
+    @cached_property
+    def _held(self) -> Mapping[str, Case]:
+        return {case.id: case for case in read_held_out(self.folder)} if self.split.held_out else {}
 
     def clusters(self, *names: SideName, answered: bool = False) -> int:
         """Return the number of labeled clusters of sides, or of those with a usable answer."""
@@ -263,7 +267,7 @@ def align(
         return _finished(found, folder, settings, asking, begun)
     search = _Search(labels, settings, asking, tell)
     chosen, dev, reached = search.choose([knob for knob in settings.tune if knob not in obstacles])
-    found = Alignment("none", labels.metric, labels.split, search.tried, chosen.settings, None, None, None, obstacles)
+    found = Alignment("none", labels.metric, labels.split, search.tried, chosen.settings, obstacles)
     if chosen.settings:
         found = replace(_with_prompt(found, result, chosen), dev=_prove(labels, chosen, search.dev, dev, side="dev"))
         test = labels.side("test", labeled=asking is not None)
@@ -294,6 +298,9 @@ def check_calls(labels: Labels, settings: AlignConfig) -> None:
     Raises:
         ConfigError: if not.
     """
+    if labels.result.manifest.get("imported"):
+        where = f"tune=[{settings.tune[0]}]"
+        raise ConfigError("the run was imported, and has no judge to call", where=where)
     if PROMPT in settings.tune:
         Instruction.of(labels.result)
         GepaOptimizer()
@@ -311,7 +318,7 @@ def _proposed(labels: Labels, settings: AlignConfig, asking: Asking, tell: Calla
     search = Proposals(labels.result, labels.kind, labels.metric, asking, settings, train, dev, tell)
     chosen, tried = search.search(), search.tried
     outcome: Outcome = "unpaid" if search.unpaid else "proposed" if chosen.settings else "none"
-    found = Alignment(outcome, labels.metric, labels.split, len(tried), {}, None, None, None, {}, proposals=tried)
+    found = Alignment(outcome, labels.metric, labels.split, len(tried), proposals=tried)
     if outcome != "proposed":
         return found
     kept = sum(one.result == "kept" for one in tried)
@@ -364,12 +371,11 @@ class _Search:
         """Whether cases without labels count, because verdicts depend on them."""
         return self.asking is None and depends_on_others(self.labels.result.config, self.settings.tune)
 
-    def answered(self, candidate: Candidate, side: Side) -> Side | None:
+    def answered(self, candidate: Candidate, side: Side, *, reserve: int | None = None) -> Side | None:
         """Return a side with the answers under a candidate, `None` if the budget did not pay for all of them."""
         if self.asking is None or not candidate.settings:
             return side
-        own, config = self.labels.result.config, candidate.of(self.labels.result.config)
-        return self.asking.answer(config, with_items(own, config, side), candidate.templates)
+        return self.asking.answer(candidate, side, reserve=reserve)
 
     def choose(self, tune: Sequence[Knob]) -> tuple[Candidate, Side, bool]:
         """Return the candidate that is best on dev, its answers, and whether it reaches the goal.
@@ -381,9 +387,7 @@ class _Search:
         config, kind = labels.result.config, labels.kind
         best, most, answers = Candidate({}, 0.0), -np.inf, self.dev
         for candidate in self._candidates(tune):
-            both = len(self.dev.cases) + labels.clusters("test")
-            paid = self.asking is None or self.asking.covers(both)
-            side = candidate.dev or (self.answered(candidate, self.dev) if paid else None)
+            side = candidate.dev or self.answered(candidate, self.dev, reserve=labels.clusters("test"))
             if side is None:
                 self.unpaid = True
                 break

@@ -8,20 +8,21 @@ from pathlib import Path
 from signal import SIGINT
 from typing import Any, TypeAlias
 
-from evalkit.alignment.search import Side
+from evalkit.alignment.search import Candidate, Side
 from evalkit.api import ask_judges, build_evaluator
 from evalkit.config import JudgeConfig, RunConfig, SwapConfig
 from evalkit.core.hashing import digest
+from evalkit.core.redaction import redact
 from evalkit.core.resources import project
 from evalkit.core.splits import without_labels
 from evalkit.engine import JudgingResult
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.judging import NEVER_SENT
-from evalkit.errors import EvalkitError, ExitStatus, JudgeSetupError, Signaled
+from evalkit.errors import ConfigError, EvalkitError, ExitStatus, JudgeSetupError, Signaled
 from evalkit.evaluators.base import Reading, conclude, is_cut_off
 from evalkit.parsing import UnreadableError, drop_thinking
 from evalkit.plugins import PROMPTS, folders
-from evalkit.prompting import Prompts
+from evalkit.prompting import Prompts, neutralize
 from evalkit.protocols import Evaluator
 from evalkit.results import RunResult, Spent
 from evalkit.runs import layout
@@ -82,19 +83,23 @@ class Asking:
         """Return whether the rest of the budget probably pays for so many cases."""
         return self.spent.usd + self.last * cases <= self.budget_usd
 
-    def answer(self, config: RunConfig, side: Side, templates: Mapping[str, str]) -> Side | None:
-        """Return a side with the answers under a config, `None` if the budget did not pay for all of them.
+    def answer(self, candidate: Candidate, side: Side, *, reserve: int | None = None) -> Side | None:
+        """Return a side with the answers under a candidate, `None` if the budget did not pay for all of them.
 
         Args:
-            config: the config.
+            candidate: the settings and templates.
             side: the cases.
-            templates: the text of templates that are not in the run, by their names.
+            reserve: the number of other cases that the budget must pay for; `None` to make calls until it ends.
 
         Raises:
-            ConfigError: if a template or a judge cannot be used.
+            ConfigError: if a template or a judge cannot be used, or a case has an item of the candidate.
             AnswersError: if more calls fail than `runner.max_failure_rate` allows.
             Signaled: if the user stopped it; received answers are stored.
         """
+        if reserve is not None and not self.covers(len(side.cases) + reserve):
+            return None
+        config, templates = candidate.of(self.result.config), candidate.templates
+        side = with_items(self.result.config, config, side)
         before, cases = self.spent.usd, [*map(without_labels, side.cases)]
         judged = self._ask(config, cases, build_evaluator(config, {**(templates_of(self.result) or {}), **templates}))
         if judged.stopped is not None:
@@ -154,3 +159,44 @@ def templates_of(result: RunResult) -> dict[str, str] | None:
     """
     path = Path(result.folder or "") / layout.PROMPTS
     return read_record(path, dict[str, str]) if result.folder and path.is_file() else None
+
+
+def with_items(config: RunConfig, other: RunConfig, side: Side) -> Side:
+    """Return a side whose cases have the checklist items of another config, before their own items.
+
+    Raises:
+        ConfigError: if a case has an item of its own with the same id.
+    """
+    if other.mode.checklist == config.mode.checklist:
+        return side
+    shared, before = other.mode.items, {item.id for item in config.mode.items}
+    cases = []
+    for case in side.cases:
+        own = tuple(item for item in case.checklist if item.id not in before)
+        if twice := {item.id for item in shared} & {item.id for item in own}:
+            raise ConfigError(f"has an item '{min(twice)}' of its own", where=f"case '{case.id}'", remedy="rename one")
+        cases.append(replace(case, checklist=(*shared, *own)))
+    return replace(side, cases=cases)
+
+
+def plain_text(text: str, most: int, forbidden: Mapping[str, str], allowed: str = "") -> str:
+    """Return a text that a model wrote, if it is plain text.
+
+    Args:
+        text: the text.
+        most: the most characters.
+        forbidden: what it may not contain, with names.
+        allowed: the control characters that it may contain.
+
+    Raises:
+        UnreadableError: if it is more than plain text, or too long.
+    """
+    if why := next((name for sign, name in forbidden.items() if sign in text), None):
+        raise UnreadableError("invalid", f"it has {why}")
+    if not text or len(text) > most:
+        raise UnreadableError("invalid", f"it has {len(text):,} characters, at most are {most:,}")
+    if neutralize(text) != text or not all(one.isprintable() or one in allowed for one in text):
+        raise UnreadableError("invalid", "it has control characters or control tokens")
+    if redact(text) != text:
+        raise UnreadableError("invalid", "it has a secret")
+    return text

@@ -16,7 +16,7 @@ from unicodedata import normalize
 import yaml
 from pydantic import ValidationError
 
-from evalkit.alignment.calls import Asking, templates_of
+from evalkit.alignment.calls import Asking, plain_text, templates_of
 from evalkit.alignment.mistakes import shown_cases
 from evalkit.alignment.search import Candidate, Side, agreement, plain
 from evalkit.api import build_evaluator
@@ -24,11 +24,9 @@ from evalkit.config import CHECKLIST, Criterion, RunConfig
 from evalkit.config.align import AlignConfig
 from evalkit.config.run_config import config_error
 from evalkit.core.atomic_files import file_errors, write_file
-from evalkit.core.redaction import redact
 from evalkit.decision import ITEMS, SOME_MISSING, Kind
 from evalkit.errors import ConfigError
 from evalkit.parsing import UnreadableError, read_json
-from evalkit.prompting import neutralize
 from evalkit.results import RunResult
 from evalkit.runs import manifest
 from evalkit.scoring.compare import Difference, RunEntry, compare_runs
@@ -42,7 +40,7 @@ FOLDERS: Final = {False: Path("conf") / "criteria", True: Path("conf") / "method
 MOST_CHARACTERS, MOST_NAME, RESAMPLES = 300, 40, 2000
 _RESERVED: Final = frozenset({"criteria", "defaults", "hydra", "overall", "description", "weight", "levels"})
 """Names that mean something else in a file of criteria or in an answer."""
-_FORBIDDEN = re.compile(r"\{[{%#]|\$\{|<|\[\[")
+_FORBIDDEN: Final = {sign: f"'{sign}', and plain text is needed" for sign in ("{{", "{%", "{#", "${", "<", "[[")}
 _INTERPOLATION = re.compile(rb"(?<!\\)\$\{")
 _HEAD: Final = """\
 # Proposed by `evalkit align`: {}
@@ -150,9 +148,8 @@ class Proposals:
         given = answers[0].answer
         if given is None:
             remedy = "choose another align.model"
-            raise ConfigError(
-                f"proposed nothing: {printable(answers[0].error or '')}", where="align.model", remedy=remedy
-            )
+            why = (answers[0].error or "")[:200]
+            raise ConfigError(f"proposed nothing: {why}", where="align.model", remedy=remedy)
         found, seen = [], {_normalized(text or name): name for name, text in known.items()}
         for one in read_proposals(given, taken, self.settings.proposals, self.tell):
             if (of := seen.setdefault(_normalized(one.text), one.name)) == one.name:
@@ -163,9 +160,7 @@ class Proposals:
 
     def _answered(self, candidate: Candidate) -> Side | None:
         """Return dev with the answers under a candidate, `None` if the budget does not pay for it."""
-        paid = self.asking.covers(len(self.dev.cases))
-        config = candidate.of(self.result.config)
-        side = self.asking.answer(config, with_items(self.result.config, config, self.dev), {}) if paid else None
+        side = self.asking.answer(candidate, self.dev, reserve=0)
         self.unpaid = side is None
         return side
 
@@ -254,24 +249,6 @@ def with_proposals(config: RunConfig, proposals: Sequence[Proposal]) -> Candidat
     return Candidate({CRITERIA: {**config.criteria, **added}}, 0.0)
 
 
-def with_items(config: RunConfig, other: RunConfig, side: Side) -> Side:
-    """Return a side whose cases have the checklist items of another config, before their own items.
-
-    Raises:
-        ConfigError: if a case has an item of its own with the same id.
-    """
-    if other.mode.checklist == config.mode.checklist:
-        return side
-    shared, before = other.mode.items, {item.id for item in config.mode.items}
-    cases = []
-    for case in side.cases:
-        own = tuple(item for item in case.checklist if item.id not in before)
-        if twice := {item.id for item in shared} & {item.id for item in own}:
-            raise ConfigError(f"has an item '{min(twice)}' of its own", where=f"case '{case.id}'", remedy="rename one")
-        cases.append(replace(case, checklist=(*shared, *own)))
-    return replace(side, cases=cases)
-
-
 def values_of(side: Side, name: str | None = None) -> dict[tuple[Any, ...], object]:
     """Return the answers by what was asked, or those on one criterion or item; empty if they have no values of it."""
     found: dict[tuple[Any, ...], object] = {}
@@ -316,15 +293,7 @@ def checked_text(value: object) -> str:
     """
     if not isinstance(value, str) or not (text := " ".join(value.split())):
         raise UnreadableError("invalid", "it has no text")
-    if len(text) > MOST_CHARACTERS:
-        raise UnreadableError("invalid", f"it has {len(text):,} characters, at most are {MOST_CHARACTERS}")
-    if not text.isprintable() or neutralize(text) != text:
-        raise UnreadableError("invalid", "it has control characters or control tokens")
-    if redact(text) != text:
-        raise UnreadableError("invalid", "it has a secret")
-    if sign := _FORBIDDEN.search(text):
-        raise UnreadableError("invalid", f"it has '{sign[0]}', and plain text is needed")
-    return text
+    return plain_text(text, MOST_CHARACTERS, _FORBIDDEN)
 
 
 def safe_name(value: object, place: int, known: Collection[str]) -> str:
@@ -342,11 +311,6 @@ def safe_name(value: object, place: int, known: Collection[str]) -> str:
 
 def _normalized(text: str) -> str:
     return re.sub(r"[\W_]+", "", normalize("NFKC", text).casefold())
-
-
-def printable(text: str) -> str:
-    """Return the start of a text without control characters."""
-    return "".join(one if one.isprintable() else "�" for one in text[:200])
 
 
 def write_proposals(config: RunConfig, found: Candidate, name: str, kept: int) -> Path:
@@ -398,21 +362,19 @@ def read_criteria(config: RunConfig, path: Path) -> Candidate:
         raise ConfigError(f"{wrong.where}: {wrong.what}", where=str(path), remedy=wrong.remedy or remedy) from None
     names = (*own.criteria, *(item.id for item in own.mode.items))
     if (odd := next((name for name in names if not name.isprintable()), None)) is not None:
-        raise ConfigError(f"the name '{printable(odd)}' has control characters", where=str(path), remedy="rename it")
+        raise ConfigError(f"the name '{odd[:200]}' has control characters", where=str(path), remedy="rename it")
     if own.criteria == config.criteria and own.mode.checklist == config.mode.checklist:
         raise ConfigError("has the run's own criteria", where=str(path), remedy="change them, or keep the judge")
     return Candidate({ITEMS_KEY: own.mode.checklist} if items else {CRITERIA: own.criteria}, 0.0)
 
 
 def check_criteria(result: RunResult, kind: Kind) -> None:
-    """Check that a run's prompts show criteria, its labels can show what they add, and its judge can be called.
+    """Check that a run's prompts show criteria, and its labels can show what they add.
 
     Raises:
         ConfigError: if not.
     """
     config, where = result.config, "tune=[criteria]"
-    if result.manifest.get("imported"):
-        raise ConfigError("the run was imported, and has no judge to call", where=where)
     if config.judge.cascades:
         raise ConfigError("the labels choose the thresholds of a cascade", where=where, remedy="align its judges")
     if kind is ITEMS:

@@ -87,14 +87,12 @@ def system_prompt(result: RunResult, config: RunConfig, case: Case) -> str:
 
 
 def check_examples(result: RunResult) -> None:
-    """Check that a run's prompts show examples, and its judge can be called.
+    """Check that a run's prompts show examples.
 
     Raises:
         ConfigError: if not.
     """
     config = result.config
-    if result.manifest.get("imported"):
-        raise ConfigError("the run was imported, and has no judge to call", where="tune=[examples]")
     pairs = config.mode.name == "pairwise" and config.prompt.source is None
     if not (pairs or config.mode.name == "pointwise") or config.rubric.real or config.judge.rewards:
         remedy = "tune other settings, or judge single responses or pairs (mode=pointwise, mode=pairwise)"

@@ -11,17 +11,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from evalkit.alignment.calls import Asking, templates_of
+from evalkit.alignment.calls import Asking, plain_text, templates_of
 from evalkit.alignment.mistakes import agreed, labeled, shown_cases
 from evalkit.alignment.search import Candidate, Side, agreement
 from evalkit.api import build_evaluator
 from evalkit.config import RunConfig
 from evalkit.core.hashing import digest
-from evalkit.core.redaction import redact
 from evalkit.decision import Kind
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.parsing import UnreadableError, drop_thinking, is_refusal
-from evalkit.prompting import neutralize
 from evalkit.results import RunResult
 from evalkit.types import Judgment
 from evalkit.values import JsonObject, frozen
@@ -59,11 +57,9 @@ class Instruction:
         """Return the instruction in the template of a run.
 
         Raises:
-            ConfigError: if the run has no judge to call, or its template no instruction.
+            ConfigError: if its template has no instruction.
         """
         config = result.config
-        if result.manifest.get("imported"):
-            raise ConfigError("the run was imported, and has no judge to call", where="tune=[prompt]")
         remedy = "tune other settings, or run with another prompt.template"
         if config.mode.name not in _MODES or config.judge.rewards or config.prompt.source is not None:
             raise ConfigError("the prompt of this run cannot be tuned", where=f"mode={config.mode.name}", remedy=remedy)
@@ -101,15 +97,7 @@ class Instruction:
         text = fence[1].strip() if (fence := _FENCE.fullmatch(text)) else text
         if is_refusal(text):
             raise UnreadableError("refusal", f"the model refused: {text[:100]}")
-        if why := next((name for sign, name in _FORBIDDEN.items() if sign in text), None):
-            raise UnreadableError("invalid", f"it has {why}")
-        if not text or len(text) > self.most:
-            raise UnreadableError("invalid", f"it has {len(text):,} characters, at most are {self.most:,}")
-        if neutralize(text) != text or not all(one.isprintable() or one in "\n\t" for one in text):
-            raise UnreadableError("invalid", "it has control characters or control tokens")
-        if redact(text) != text:
-            raise UnreadableError("invalid", "it has a secret")
-        return text
+        return plain_text(text, self.most, _FORBIDDEN, allowed="\n\t")
 
 
 class PromptOptimizer(Protocol):
@@ -236,10 +224,7 @@ class Trials:
         ids = list(dict.fromkeys(ids))
         missing = [by_id[one] for one in ids if one not in known]
         if missing:
-            answered = None
-            if self.asking.covers(len(missing) + self.reserve):
-                own = self.candidate(text)
-                answered = self.asking.answer(own.of(self.result.config), Side(missing, ()), own.templates)
+            answered = self.asking.answer(self.candidate(text), Side(missing, ()), reserve=self.reserve)
             if answered is None:
                 self.unpaid = True
                 raise TrialsEndedError
@@ -276,8 +261,7 @@ class Trials:
         [answer] = answers
         if answer.answer is not None:
             return str(answer.answer["text"])
-        why = "".join(one if one.isprintable() else "�" for one in (answer.error or "")[:200])
-        self.tell(f"prompt {self.written} of {self.prompts} is not used: {why}")
+        self.tell(f"prompt {self.written} of {self.prompts} is not used: {(answer.error or '')[:200]}")
         return None
 
     def _checked(self, said: str) -> str:

@@ -93,7 +93,7 @@ def _register(result: RunResult, found: Alignment) -> int:
     tags["evalkit.align.metric"] = found.metric
     statuses: list[int] = [ExitStatus.DONE]
     with reported(statuses):
-        version = register_prompt(result.config.tracking, found.preset.stem, found.prompt, tags, folder=Path.cwd())
+        version = register_prompt(result.config.tracking, found.preset.stem, found.prompt, tags)
         if version:
             print(f"MLflow: prompt {version}")
     return max(statuses)

@@ -82,7 +82,7 @@ def _path(name: str, overrides: Sequence[str], scratch: Path) -> Path:
 
     settings = load_config(overrides=[word for word in overrides if word.startswith("tracking")]).tracking
     path = scratch / "traces.jsonl"
-    fetch_traces(tracking_uri(settings, Path.cwd()), name.removeprefix(TRACES), path)
+    fetch_traces(tracking_uri(settings), name.removeprefix(TRACES), path)
     return path
 
 

@@ -59,10 +59,10 @@ def _checks(config: RunConfig) -> Iterator[Check]:
 
 def _tracking(config: RunConfig) -> str:
     if config.tracking.tracker == MLFLOW:
-        uri = tracking_uri(config.tracking, Path.cwd())
+        uri = tracking_uri(config.tracking)
         check_tracking(uri)
         return without_password(uri)
-    make_tracker(config.tracking, folder=Path.cwd())
+    make_tracker(config.tracking)
     return config.tracking.tracker
 
 

@@ -162,7 +162,7 @@ class BackgroundRecordings:
 
         self.settle()
         with reported(self.statuses):
-            self._open = begin_recording(config, result, folder=Path.cwd())
+            self._open = begin_recording(config, result)
 
     def settle(self) -> None:
         """Wait until the last job is recorded, and print its run id or the error."""

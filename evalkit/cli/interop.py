@@ -249,7 +249,7 @@ def export(arguments: Namespace) -> int:
     if layout == ASSESSMENTS:
         from evalkit.tracking.traces import log_assessments
 
-        assessed, uri = log_assessments(result.config.tracking, result, folder=Path.cwd())
+        assessed, uri = log_assessments(result.config.tracking, result)
         print(f"traces assessed in {uri}: {assessed}")
         return 0
     if layout == PARAPHRASES:
@@ -484,7 +484,7 @@ def _config(result: RunResult, overrides: Sequence[str]) -> RunConfig:
 def _from_mlflow(result: RunResult, overrides: Sequence[str]) -> list[Label]:
     from evalkit.tracking.review import fetch_labels
 
-    return fetch_labels(_config(result, overrides).tracking, result, folder=Path.cwd())
+    return fetch_labels(_config(result, overrides).tracking, result)
 
 
 def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> int:
@@ -503,7 +503,7 @@ def _send(result: RunResult, arguments: Namespace, overrides: Sequence[str]) -> 
     )
     if not sample.units:
         raise ConfigError("the run has no verdicts to label", where="evalkit label", remedy="name another run")
-    sent = send_tasks(_config(result, overrides).tracking, result, sample, names, folder=Path.cwd())
+    sent = send_tasks(_config(result, overrides).tracking, result, sample, names)
     _record(Path(arguments.run_folder), sample)
     print(f"{len(sample.units)} to label for each of {', '.join(names)}, in MLflow's experiment '{sent.experiment}':")
     for name, place in sent.queues.items():

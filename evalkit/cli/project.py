@@ -146,7 +146,7 @@ def demo(arguments: Namespace) -> int:
     )
     with chdir(folder), CommandSettings("quiet").applied():
         # MLflow takes the longest to import: start that first, in a separate process.
-        warm_up(TrackingConfig(uri=TRACKING), folder=Path.cwd())
+        warm_up(TrackingConfig(uri=TRACKING))
         from evalkit.cli.run import run_study
 
         status = run_study([str(shipped("experiments") / "demo.yaml"), *SETTINGS])

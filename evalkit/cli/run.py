@@ -57,7 +57,7 @@ def _run(job: Job) -> int:
     # MLflow is imported in a separate process, and only for a valid config.
     from evalkit.tracking import warm_up
 
-    warm_up(job.config.tracking, folder=Path.cwd())
+    warm_up(job.config.tracking)
     return run_job(job)
 
 
@@ -115,7 +115,7 @@ def _resume_finished(job: Job) -> int:
         again = rescore(job.config, read_run(job.folder), job.folder)
         print_gate(again)
         with reported(statuses):
-            update_gate(job.config.tracking, again, folder=Path.cwd())
+            update_gate(job.config.tracking, again)
     elif read_status(job.folder).gate == "failed":
         log("error", f"gate failed: {job.folder / 'gate.md'}")
     found = read_status(job.folder)

@@ -34,7 +34,7 @@ _POLL_SECONDS: Final = 1.0
 def main(arguments: Namespace) -> int:
     """Serve the MLflow UI until Ctrl-C."""
     [(_, config)] = study_jobs(study_words(arguments))
-    uri = tracking_uri(config.tracking, Path.cwd())
+    uri = tracking_uri(config.tracking)
     if uri.startswith(("http://", "https://")):
         print(f"the runs are at {without_password(uri)}")
         return 0

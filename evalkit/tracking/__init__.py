@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from inspect import isclass
 from pathlib import Path
-from typing import Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from evalkit.config import TrackingConfig
 from evalkit.errors import PluginError, TrackingError
@@ -15,6 +15,10 @@ from evalkit.results import RunResult, Tracker
 from evalkit.runs import write_manifest
 from evalkit.tracking.connection import VIEW, check_tracking, server_environment, tracking_uri
 from evalkit.tracking.fetch import TRACES, dataset_fetchers, fetch_run, fetch_traces, find_run, is_run_id, job_runs
+
+if TYPE_CHECKING:
+    from evalkit.tracking.background import BackgroundTracker
+    from evalkit.tracking.mlflow_tracker import MlflowTracker
 
 __all__ = [
     "TRACES",
@@ -37,30 +41,32 @@ __all__ = [
 MLFLOW = "mlflow"
 
 
-def make_tracker(config: TrackingConfig, *, folder: Path) -> Tracker | None:
-    """Return the configured tracker, or `None` if tracking is off. Relative paths start from `folder`.
+def make_tracker(config: TrackingConfig) -> Tracker | None:
+    """Return the configured tracker, or `None` if tracking is off. Relative paths start from the current folder.
 
     Raises:
         PluginError: if `tracking.tracker` names no tracker.
     """
     if not config.enabled:
         return None
-    if config.tracker != MLFLOW:
-        return _own(config)
+    return _mlflow(config) if config.tracker == MLFLOW else _own(config)
+
+
+def _mlflow(config: TrackingConfig) -> MlflowTracker | BackgroundTracker:
     from evalkit.tracking.background import BackgroundTracker, running
     from evalkit.tracking.mlflow_tracker import MlflowTracker
 
-    here = MlflowTracker(tracking_uri(config, folder), config)
+    here = MlflowTracker(tracking_uri(config), config)
     recorder = running() if config.background else None
     return here if recorder is None else BackgroundTracker(recorder, here)
 
 
-def warm_up(config: TrackingConfig, *, folder: Path) -> None:
+def warm_up(config: TrackingConfig) -> None:
     """Start a second process that imports MLflow while this one judges, unless `tracking.background` is false."""
     if config.enabled and config.background and config.tracker == MLFLOW:
         from evalkit.tracking.background import start
 
-        start(tracking_uri(config, folder))
+        start(tracking_uri(config))
 
 
 def _own(config: TrackingConfig) -> Tracker:
@@ -83,18 +89,17 @@ class BackgroundRecording(Protocol):
         """Begin to record a run; return a function that waits and returns the run's id."""
 
 
-def begin_recording(config: TrackingConfig, result: RunResult, *, folder: Path) -> Callable[[], RunResult]:
+def begin_recording(config: TrackingConfig, result: RunResult) -> Callable[[], RunResult]:
     """Begin to record a run; return a function that waits and returns the run with its id in the manifest.
 
     Args:
         config: which tracker records the run; one that cannot work in the background records it at once.
         result: the run.
-        folder: where relative stores start.
 
     Raises:
         TrackingError: if the run could not be recorded; the returned function raises it too.
     """
-    tracker = make_tracker(config, folder=folder)
+    tracker = make_tracker(config)
     if tracker is None or result.folder is None:
         return lambda: result
     if isinstance(tracker, BackgroundRecording):
@@ -112,23 +117,7 @@ def _with_run_id(config: TrackingConfig, result: RunResult, run: str) -> RunResu
     return recorded
 
 
-@runtime_checkable
-class GateTracker(Protocol):
-    """A tracker that can update the outcome of a run's gate."""
-
-    def renew(self, result: RunResult, run: str) -> None:
-        """Update the run `run` after its gate was decided again."""
-
-
-@runtime_checkable
-class PromptTracker(Protocol):
-    """A tracker that can register a prompt."""
-
-    def register(self, name: str, text: str, tags: Mapping[str, str]) -> str:
-        """Register a prompt, and return its name and version."""
-
-
-def register_prompt(config: TrackingConfig, name: str, text: str, tags: Mapping[str, str], *, folder: Path) -> str:
+def register_prompt(config: TrackingConfig, name: str, text: str, tags: Mapping[str, str]) -> str:
     """Register a prompt in MLflow, and return its name and version; empty if runs are not recorded there.
 
     Args:
@@ -136,27 +125,27 @@ def register_prompt(config: TrackingConfig, name: str, text: str, tags: Mapping[
         name: the name of the prompt.
         text: its text.
         tags: tags of the version.
-        folder: where relative stores start.
 
     Raises:
         TrackingError: if it could not be sent.
     """
-    tracker = make_tracker(config, folder=folder) if config.tracker == MLFLOW else None
-    return tracker.register(name, text, tags) if isinstance(tracker, PromptTracker) else ""
+    if not config.enabled or config.tracker != MLFLOW:
+        return ""
+    from evalkit.tracking.mlflow_tracker import MlflowTracker
+
+    return MlflowTracker(tracking_uri(config), config).register(name, text, tags)
 
 
-def update_gate(config: TrackingConfig, result: RunResult, *, folder: Path) -> None:
+def update_gate(config: TrackingConfig, result: RunResult) -> None:
     """Update the outcome of a run's gate in MLflow, if the run was recorded there.
 
     Args:
         config: which tracker recorded the run.
         result: the run with its gate.
-        folder: where relative stores start.
 
     Raises:
         TrackingError: if the update could not be sent.
     """
     run = result.manifest.get("mlflow_run_id")
-    tracker = make_tracker(config, folder=folder) if run and config.tracker == MLFLOW else None
-    if isinstance(tracker, GateTracker):
-        tracker.renew(result, str(run))
+    if run and config.enabled and config.tracker == MLFLOW:
+        _mlflow(config).renew(result, str(run))

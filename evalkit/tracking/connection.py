@@ -170,21 +170,23 @@ VIEW = "evalkit"
 """The name of evalkit's view of the run list."""
 
 
-def tracking_uri(config: TrackingConfig, folder: Path) -> str:
+def tracking_uri(config: TrackingConfig, folder: Path | None = None) -> str:
     """Return the URI of the tracking store: `tracking.uri`, else $MLFLOW_TRACKING_URI, else an SQLite file in `folder`.
 
-    Relative SQLite files start from `folder` and are made absolute, so that the URI is valid in any folder.
+    Relative SQLite files start from `folder`, or else the current one, and are made absolute, so that the URI is valid
+    in any folder.
 
     Raises:
         ConfigError: if neither MLflow nor a plug-in of MLflow knows the URI.
     """
+    folder = (folder or Path.cwd()).resolve()
     uri = config.uri or os.environ.get("MLFLOW_TRACKING_URI") or f"{SQLITE}mlflow.db"
     if uri.startswith(SQLITE) and not uri.startswith(f"{SQLITE}:"):
-        return f"{SQLITE}{(folder.resolve() / uri.removeprefix(SQLITE)).as_posix()}"
+        return f"{SQLITE}{(folder / uri.removeprefix(SQLITE)).as_posix()}"
     if "://" in uri or uri.startswith(("file:", "databricks")) or _plugged(uri):
         _check_scheme(uri)
         return uri
-    return (folder.resolve() / uri).as_uri()
+    return (folder / uri).as_uri()
 
 
 def _check_scheme(uri: str) -> None:

@@ -128,18 +128,18 @@ _ID = "d-"
 _COLUMNS = ("inputs", "outputs", "expectations", "tags")
 
 
-def dataset_fetchers(config: TrackingConfig, *, folder: Path) -> Mapping[str, Fetch]:
+def dataset_fetchers(config: TrackingConfig) -> Mapping[str, Fetch]:
     """Return functions that fetch `mlflow:NAME` (or a dataset's id) and `runs:/RUN_ID/PATH` from the tracking store.
 
     A record's columns are `id`, `inputs`, `outputs`, `expectations` and `tags`; all but `id` are objects. Relative
-    stores start from `folder`. MLflow is imported only when something is fetched.
+    stores start from the current folder. MLflow is imported only when something is fetched.
     """
 
     def dataset(named: str, _format: str | None) -> Source:
-        return _dataset(tracking_uri(config, folder), named)
+        return _dataset(tracking_uri(config), named)
 
     def artifact(named: str, format_: str | None) -> Source:
-        return _artifact(tracking_uri(config, folder), named, format_)
+        return _artifact(tracking_uri(config), named, format_)
 
     return {DATASET: dataset, RUN: artifact}
 

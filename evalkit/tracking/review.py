@@ -145,8 +145,6 @@ def send_tasks(
     result: RunResult,
     sample: LabelSample,
     annotators: Sequence[str],
-    *,
-    folder: Path,
 ) -> LabelTarget:
     """Send tasks to a queue for each annotator: without verdicts, in random order.
 
@@ -157,12 +155,11 @@ def send_tasks(
         result: the run to label.
         sample: the units to label; its seed is also that of the order of tasks.
         annotators: names of the annotators.
-        folder: where relative stores start.
 
     Raises:
         TrackingError: if MLflow cannot be reached or refuses.
     """
-    uri = tracking_uri(config, folder)
+    uri = tracking_uri(config)
     with _label_errors(uri):
         from evalkit.tracking.mlflow_tracker import experiment_of
 
@@ -244,7 +241,7 @@ def _schema(tracing: Any, experiment: str, result: RunResult, size: int) -> str:
     return str(found.schema_id)
 
 
-def fetch_labels(config: TrackingConfig, result: RunResult, *, folder: Path) -> list[Label]:
+def fetch_labels(config: TrackingConfig, result: RunResult) -> list[Label]:
     """Return the labels of a run's tasks in MLflow: the last feedback of each annotator on each task.
 
     The annotator is the user that MLflow names as the feedback's source, or the owner of the task's queue on a server
@@ -254,7 +251,7 @@ def fetch_labels(config: TrackingConfig, result: RunResult, *, folder: Path) -> 
         ConfigError: if there are no labels, or one is invalid.
         TrackingError: if MLflow cannot be reached or refuses.
     """
-    uri = tracking_uri(config, folder)
+    uri = tracking_uri(config)
     if (file := sqlite_file(uri)) is not None and not file.is_file():
         raise ConfigError("no such store", where=uri, remedy="run `evalkit label RUN --to mlflow`, or set tracking.uri")
     with _label_errors(uri):

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from evalkit.config import TrackingConfig
@@ -374,13 +373,12 @@ RUN = "evalkit.run"
 """The metadata of an assessment that names the run it comes from."""
 
 
-def log_assessments(config: TrackingConfig, result: RunResult, *, folder: Path) -> tuple[int, str]:
+def log_assessments(config: TrackingConfig, result: RunResult) -> tuple[int, str]:
     """Add the verdict and the values by criterion to the trace or span that each case came from; a run is added once.
 
     Args:
         config: which MLflow store has the traces.
         result: the run.
-        folder: where relative stores start.
 
     Returns:
         how many traces were assessed, and the store.
@@ -394,7 +392,7 @@ def log_assessments(config: TrackingConfig, result: RunResult, *, folder: Path) 
         remedy = "judge traces with dataset.path=mlflow-traces:EXPERIMENT, or name each case's trace_id"
         raise ConfigError("no case came from a trace", where="--to mlflow-assessments", remedy=remedy)
     spans = {case.id: span_of(case) for case in result.cases if case.id in traces}
-    uri, words = tracking_uri(config, folder), explanations(result.judgments)
+    uri, words = tracking_uri(config), explanations(result.judgments)
     known = {"evalkit.config_hash": str(result.manifest.get("config_hash")), "evalkit.use": result.decision.use}
     added: dict[str, list[Assessment]] = {}
     what = f"{without_password(uri)}: MLflow could not take the assessments"

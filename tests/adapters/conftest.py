@@ -14,6 +14,7 @@ import evalkit
 from evalkit.runs import read_run
 from evalkit.serving.folder import write_judge
 from tests.serving.conftest import CASES
+from tests.support.command_line import fake
 from tests.support.fake_provider import Provider, Reply, refused, said, serving
 from tests.support.judging import good_first, judging, scoring
 
@@ -65,7 +66,7 @@ def judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judges]:
         patch.setenv("EVALKIT_STORE", str(folder / "store.sqlite"))
         patch.chdir(folder)
         provider.rule = rule
-        words = ["judge=openai_compatible", "judge.model=openai/fake", f"judge.api_base={provider.api_base}"]
+        words = [*fake(provider), "judge.transport=direct"]
         for name, (mode, cases) in MODES.items():
             config = evalkit.load_config(overrides=[*words, *mode, "tracking=none", "scoring.bootstrap=50"])
             evalkit.run(config, folder / "runs" / name, cases=cases)

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,12 @@ def used(python: str, name: str, judges: Judges, folder: Path) -> Any:
     """Run a script with the folders of the judges; return what it prints last, as JSON."""
     script = HERE / "scripts" / f"use_{name}.py"
     words = [*map(str, judges[:3]), judges.api_base, ASKED, GOOD, BAD, DOWN]
-    environment = {**os.environ, "DEEPEVAL_TELEMETRY_OPT_OUT": "1", "DEEPEVAL_DISABLE_DOTENV": "1"}
+    litellm = find_spec("litellm")
+    assert litellm is not None
+    assert litellm.origin is not None
+    tokens = Path(litellm.origin).parent / "litellm_core_utils" / "tokenizers"  # Inspect would fetch them
+    quiet = {"DEEPEVAL_TELEMETRY_OPT_OUT": "1", "DEEPEVAL_DISABLE_DOTENV": "1", "TIKTOKEN_CACHE_DIR": str(tokens)}
+    environment = {**os.environ, **quiet}
     command = [python, str(script), *words]
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300

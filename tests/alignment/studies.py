@@ -97,7 +97,7 @@ MODES: dict[str, tuple[str, ...]] = {
 }
 
 
-def criteria_rows(n: int = 240, *, mode: str = "classes", shuffled: bool = False) -> Rows:
+def criteria_rows(n: int = 150, *, mode: str = "classes", shuffled: bool = False) -> Rows:
     good = flips(n)
     texts = [f"answer {k}{' with a source' if one else ''}" for k, one in enumerate(good)]
     return labeled(texts, good, LABELS[mode], shuffled=shuffled)

@@ -24,7 +24,7 @@ def test_the_embedded_judge_is_aligned(language, tmp_path, monkeypatch, capfd):
     prompt, *responses = TEXTS[language]
     rows = [
         {"id": k, "prompt": prompt.format(n=k + 5), "response": responses[k % 2], "label": ("pass", "fail")[k % 2]}
-        for k in range(8)
+        for k in range(6)
     ]
     Path("cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     how = [f"prompt={language}", "mode=pointwise", "criteria=overall", "rubric=pass_fail", "judge.max_tokens=60"]
@@ -33,19 +33,11 @@ def test_the_embedded_judge_is_aligned(language, tmp_path, monkeypatch, capfd):
     data = ("dataset=file", "dataset.path=cases.jsonl", "dataset.holdout=0.3")
     call_main(capfd, "run", "judge=smollm2", *how, *data, *BRIEF, "--output", "run")
     model = ("align.model=local/smollm2-135m-instruct", "align.model.max_tokens=60")
-    words = ("align", "run", "tune=prompt", *model, "align.prompts=2", "align.cases=2", "align.budget_usd=0")
-    assert "smollm2-135m-instruct writes at most 2 prompts" in call_main(capfd, "plan", *words).out
+    words = ("align", "run", "tune=prompt", *model, "align.prompts=1", "align.cases=1", "align.budget_usd=0")
     done = call_main(capfd, *words)
-    assert re.search("prompt 1 of 2( is not used)?: ", done.err)
+    assert re.search("prompt 1 of 1( is not used)?: ", done.err)
     before = json.loads(Path("run/alignments.json").read_text())["alignments"][0]
     assert before["cost_usd"] == 0
     assert before["calls"] > 0
     again = call_main(capfd, *words)
     assert json.loads(Path("run/alignments.json").read_text())["alignments"][1]["calls"] == 0, again.out
-    words = ("align", "run", "tune=examples", "align.sets=1", "align.examples=2", "align.budget_usd=0")
-    assert "labeled cases: train 3, dev 3, test 2" in call_main(capfd, "plan", *words).out
-    done = call_main(capfd, *words)
-    assert "examples 1 of 1: agreement" in done.err
-    assert "The judge is unchanged" in done.out
-    [*_, found] = json.loads(Path("run/alignments.json").read_text())["alignments"]
-    assert (found["cost_usd"], found["outcome"]) == (0, "none")

@@ -149,17 +149,16 @@ def test_a_vote_by_a_model_is_the_one_of_the_slow_version(seed, labeled):
 
 def test_which_verdicts_depend_on_the_answers_to_other_cases():
     two, classes = {**PANEL, "judges": PANEL["judges"][:2]}, {"classes": {"good": "", "bad": ""}}
-    pointwise = {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}}
     judgments = [*passes(0, 1.0, "j0"), *passes(0, 1.0, "j1")]
     assert depends_on_others(config_of(judge=PANEL), ("threshold", "vote"))
-    assert depends_on_others(config_of(judge=PANEL, rubric=classes, **pointwise), ("vote",))
+    assert depends_on_others(config_of(judge=PANEL, rubric=classes, **POINTWISE), ("vote",))
     assert depends_on_others(config_of(judge={**PANEL, "vote": "dawid_skene"}), ("threshold",))
     assert depends_on_others(config_of(scoring={"normalize": "zscore", "bootstrap": 0}), ("threshold",))
     assert not depends_on_others(config_of(judge=PANEL), ("threshold",))
     assert not depends_on_others(config_of(judge=two), ("vote",))
-    assert not depends_on_others(config_of(judge=PANEL, **pointwise), ("vote",)), "the model is not for scores"
+    assert not depends_on_others(config_of(judge=PANEL, **POINTWISE), ("vote",)), "the model is not for scores"
     why = "2 judges have no other vote: dawid_skene needs three"
-    assert obstacle("vote", config_of(judge=two, rubric=classes, **pointwise), CLASSES, judgments) == why
+    assert obstacle("vote", config_of(judge=two, rubric=classes, **POINTWISE), CLASSES, judgments) == why
     assert obstacle("vote", config_of(judge=two), PAIRS, judgments) is None
 
 
@@ -171,7 +170,7 @@ def test_scores_agree_by_rank_correlation():
         Judgment(f"c{k}", (0,), (0,), 0, "m", "ok", criteria=dict(zip(NAMES, map(float, row), strict=True)))
         for k, row in enumerate(values)
     ]
-    config = config_of(mode={"name": "pointwise"}, swap={"policy": "none"})
+    config = config_of(**POINTWISE)
     side = Side(cases, judgments)
     assert agreement(config, SCORES, side) == pytest.approx(spearmanr(values.mean(axis=1), grades).statistic)
     own, fitted = candidates(config, SCORES, side, ("weights",))
@@ -182,37 +181,33 @@ def test_scores_agree_by_rank_correlation():
     assert agreement(config, PAIRS, Side([pair(0, None)], passes(0, 1.0))) == -1
 
 
+POINTWISE = {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}}
+NAMED = {**POINTWISE, "rubric": {"classes": {"good": "", "bad": ""}}}
+CHECKED = {**POINTWISE, "mode": {"name": "checklist"}, "rubric": {"min": 0, "max": 1}}
+
+
 @pytest.mark.parametrize(
     ("knob", "sections", "kind", "why"),
     [
         ("threshold", {}, PAIRS, None),
         ("threshold", {}, SCORES, "the labels are not of pairs"),
         ("threshold", {"tie": {"allow": False}}, PAIRS, "tie.allow is false"),
+        ("threshold", NAMED, CLASSES, "the labels are not of pairs"),
         ("weights", {}, PAIRS, None),
         ("weights", {"scoring": {"aggregate": "overall"}}, PAIRS, "scoring.aggregate is overall"),
         ("weights", {"criteria": {"tone": ""}}, PAIRS, "there is one criterion"),
+        ("weights", NAMED, CLASSES, "the answers have no values by criterion"),
         ("combine", {}, PAIRS, "there is one sample of each answer"),
         ("combine", {"mode": {"samples": 2}}, PAIRS, None),
         ("vote", {}, PAIRS, "there is one judge"),
+        ("vote", {**NAMED, "judge": PANEL}, CLASSES, None),
+        ("vote", CHECKED, PAIRS, "checklist items have no such setting"),
     ],
 )
 def test_a_setting_that_changes_nothing_is_known(knob, sections, kind, why):
-    assert obstacle(knob, config_of(**sections), kind, passes(0, 1.0, tone=1.0)) == why
-
-
-def test_classes_and_checklists_have_few_settings():
-    judgments = [*passes(0, 1.0), *passes(0, 1.0, "other")]
-    classes = config_of(
-        mode={"name": "pointwise"}, swap={"policy": "none"}, rubric={"classes": {"good": "", "bad": ""}}
-    )
-    panel = config_of(
-        judge=PANEL, mode={"name": "pointwise"}, swap={"policy": "none"}, rubric={"classes": {"a": "", "b": ""}}
-    )
-    assert obstacle("vote", panel, CLASSES, judgments) is None
-    assert obstacle("threshold", classes, CLASSES, judgments) == "the labels are not of pairs"
-    assert obstacle("weights", classes, CLASSES, judgments) == "the answers have no values by criterion"
-    checklist = config_of(mode={"name": "checklist"}, swap={"policy": "none"}, rubric={"min": 0, "max": 1})
-    assert obstacle("vote", checklist, PAIRS, judgments) == "checklist items have no such setting"
+    judgments = passes(0, 1.0, tone=1.0)
+    judgments += [] if why == "there is one judge" else passes(0, 1.0, "other", tone=1.0)
+    assert obstacle(knob, config_of(**sections), kind, judgments) == why
 
 
 def test_classes_are_elected(tmp_path: Path):
@@ -224,7 +219,6 @@ def test_classes_are_elected(tmp_path: Path):
         for judge, name in votes.items()
     ]
     judge = {"judges": [{"model": name} for name in votes], "weights": {"z": 3}}
-    classes = {"classes": {"good": "", "bad": ""}}
-    config = config_of(judge=judge, mode={"name": "pointwise"}, swap={"policy": "none"}, rubric=classes)
+    config = config_of(judge=judge, **NAMED)
     own, other = candidates(config, CLASSES, Side(cases, judgments), ("vote",))
     assert (own.train, other.train, other.settings) == (0.0, 1.0, {"judge.vote": "weighted"})

@@ -149,7 +149,7 @@ def test_a_run_is_fetched_from_mlflow(
 
     monkeypatch.chdir(tmp_path)
     one, two = make_run("one", ROWS, "good"), make_run("two", OTHER, "bad")
-    tracker = make_tracker(TrackingConfig(uri="sqlite:///mlflow.db"), folder=tmp_path)
+    tracker = make_tracker(TrackingConfig(uri="sqlite:///mlflow.db"))
     run_id = tracker.record(read_run(one))
     assert main(["compare", run_id, str(two)]) == 0
     assert "good · bad (24 shared cases)" in capsys.readouterr().out
@@ -162,7 +162,7 @@ def test_a_run_is_fetched_from_mlflow(
 @pytest.mark.usefixtures("mlflow_store")
 def test_a_recorded_run_that_is_not_ours(make_run: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     two = make_run("two", OTHER)
-    tracker = make_tracker(TrackingConfig(uri=f"sqlite:///{tmp_path / 'mlflow.db'}"), folder=tmp_path)
+    tracker = make_tracker(TrackingConfig(uri=f"sqlite:///{tmp_path / 'mlflow.db'}"))
     client = tracker._client()
     experiment = client.create_experiment("other", artifact_location=(tmp_path / "artifacts").as_uri())
     run_id = client.create_run(experiment).info.run_id

@@ -147,7 +147,7 @@ def test_a_run_is_fetched_from_mlflow(make_run: Make, tmp_path: Path, capsys: py
     from evalkit.tracking import make_tracker
 
     make_run("after", BAD)
-    tracker = make_tracker(TrackingConfig(uri="sqlite:///mlflow.db"), folder=tmp_path)
+    tracker = make_tracker(TrackingConfig(uri="sqlite:///mlflow.db"))
     run_id = tracker.record(read_run(make_run("before", GOOD)))
     assert main(["drift", run_id, "after", "tracking.uri=sqlite:///mlflow.db"]) == 4
     assert "Worse" in capsys.readouterr().out

@@ -299,7 +299,7 @@ def test_a_recorded_run_is_fetched(call: Call, ran: Path) -> None:
     from evalkit.runs import read_run
     from evalkit.tracking import make_tracker
 
-    tracker = make_tracker(TrackingConfig(uri="sqlite:///mlflow.db"), folder=Path.cwd())
+    tracker = make_tracker(TrackingConfig(uri="sqlite:///mlflow.db"))
     run_id = tracker.record(read_run(ran))
     shutil.rmtree(ran)
     assert "Reproduced: all" in call("reproduce", run_id, "tracking.uri=sqlite:///mlflow.db").out

@@ -242,7 +242,7 @@ def result() -> RunResult:
 def test_a_tracker_by_name_or_path(example: Path, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.txt"
     for number, name in enumerate(("ledger", "evalkit_example.ledger.Ledger"), 1):
-        tracker = make_tracker(TrackingConfig(tracker=name, params={"path": str(ledger)}), folder=tmp_path)
+        tracker = make_tracker(TrackingConfig(tracker=name, params={"path": str(ledger)}))
         assert tracker is not None
         assert tracker.record(result()) == str(number)
     assert len(ledger.read_text("utf-8").splitlines()) == 2
@@ -251,16 +251,16 @@ def test_a_tracker_by_name_or_path(example: Path, tmp_path: Path) -> None:
 
 
 def test_a_tracker_that_fails_is_one_line_and_no_tracker_is_refused(example: Path, tmp_path: Path) -> None:
-    tracker = make_tracker(TrackingConfig(tracker="ledger", params={"path": str(tmp_path)}), folder=tmp_path)
+    tracker = make_tracker(TrackingConfig(tracker="ledger", params={"path": str(tmp_path)}))
     assert tracker is not None
     with pytest.raises(TrackingError, match=r"tracking\.tracker 'ledger' failed: IsADirectoryError"):
         tracker.record(result())
     with pytest.raises(
         PluginError, match=r"does not implement the protocol of '.*'; choose a class with the method record"
     ):
-        make_tracker(TrackingConfig(tracker="evalkit_example.duel.Params"), folder=tmp_path)
+        make_tracker(TrackingConfig(tracker="evalkit_example.duel.Params"))
     with pytest.raises(PluginError, match="there is no 'leger'; did you mean 'ledger'"):
-        make_tracker(TrackingConfig(tracker="leger"), folder=tmp_path)
+        make_tracker(TrackingConfig(tracker="leger"))
 
 
 def test_a_config_group_and_an_option(example: Path) -> None:

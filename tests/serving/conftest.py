@@ -11,6 +11,7 @@ import pytest
 import evalkit
 from evalkit.runs import read_run
 from evalkit.serving.folder import write_judge
+from tests.support.command_line import fake
 from tests.support.fake_provider import Provider, Reply, serving
 from tests.support.judging import good_first, judging
 from tests.support.serving import Served, served
@@ -36,7 +37,7 @@ def validated(body: dict[str, Any]) -> Reply:
 
 def make_judge(provider: Provider, folder: Path, *words: str, cases: Any = CASES) -> Path:
     """Return the folder of a judge of pairs."""
-    judge = ["judge=openai_compatible", "judge.model=openai/fake", f"judge.api_base={provider.api_base}"]
+    judge = [*fake(provider), "judge.transport=direct"]
     config = evalkit.load_config(overrides=[*judge, "tracking=none", "scoring.bootstrap=50", *words])
     evalkit.run(config, folder / "run", cases=cases)
     write_judge(read_run(folder / "run"), folder / "judge")

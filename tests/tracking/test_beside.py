@@ -81,7 +81,9 @@ def test_jobs_of_a_sweep_share_a_recorder_and_one_parent(recorder, store, tmp_pa
         for n in range(2)
     ]
     runs = [MlflowClient(store).get_run(tracker.record(job)) for job in jobs]
-    assert len({run.data.tags["mlflow.parentRunId"] for run in runs}) == 1
+    (parent,) = {run.data.tags["mlflow.parentRunId"] for run in runs}
+    info = MlflowClient(store).get_run(parent).info
+    assert (info.run_name, info.status) == ("study", "FINISHED")
     assert [run.info.run_name for run in runs] == ["n=0", "n=1"]
 
 
@@ -99,6 +101,8 @@ def test_what_was_begun_when_the_recorder_ended_is_recorded_here_and_what_was_in
     here = MlflowTracker(store, SETTINGS)
     gone = Worker(store)
     gone._process.kill()
+    gone._process.wait()
+    assert not gone.runs
     end = BackgroundTracker(gone, here).begin(written(tmp_path / "run", "here"))
     assert recorded(store, end())[""][1] == "FINISHED"
     left = Worker(store)
@@ -168,29 +172,11 @@ def test_the_environment_of_the_moment_counts(recorder, written, tmp_path, monke
     assert seen == {"Bearer of this moment"}
 
 
-def test_a_recorder_that_is_gone_loses_no_run(store, tmp_path, written):
-    gone = Worker(store)
-    gone._process.kill()
-    gone._process.wait()
-    assert not gone.runs
-    tracker = BackgroundTracker(gone, MlflowTracker(store, SETTINGS))
-    assert recorded(store, tracker.record(written(tmp_path / "run", "here")))[""][1] == "FINISHED"
-
-
 def test_a_run_too_large_to_be_read_again_is_recorded_here(store, tmp_path, monkeypatch, written):
     monkeypatch.setattr(background, "LARGEST", 15)
     tracker = BackgroundTracker(None, MlflowTracker(store, SETTINGS))
     assert len((run := written(tmp_path / "run", "large")).judgments) == 16
     assert recorded(store, tracker.record(run))
-
-
-def test_an_interrupt_while_a_run_is_recorded_ends_the_recorder(store, tmp_path, monkeypatch):
-    started = Worker(store)
-
-    monkeypatch.setattr(started, "_read", _interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        started.end(started.send(MlflowTracker(store, SETTINGS), "record", folder=str(tmp_path)))
-    assert not started.runs
 
 
 def test_it_ends_with_its_input():
@@ -229,24 +215,26 @@ def test_it_handles_each_request_until_its_input_ends(store, tmp_path, written):
 
 
 def test_none_is_started_where_mlflow_is_imported_already_or_not_wanted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(background, "_recorder", None)
     monkeypatch.setitem(sys.modules, "mlflow", sys)
-    warm_up(SETTINGS, folder=tmp_path)
+    warm_up(SETTINGS)
     monkeypatch.delitem(sys.modules, "mlflow")
     for unwanted in ("enabled", "background"):
-        warm_up(SETTINGS.model_copy(update={unwanted: False}), folder=tmp_path)
+        warm_up(SETTINGS.model_copy(update={unwanted: False}))
     assert background._recorder is None
-    assert isinstance(make_tracker(SETTINGS, folder=tmp_path), MlflowTracker)
+    assert isinstance(make_tracker(SETTINGS), MlflowTracker)
 
 
 def test_one_is_started_once_and_taken_until_mlflow_is_imported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(background, "_recorder", None)
     monkeypatch.delitem(sys.modules, "mlflow", raising=False)
     for _ in range(2):
-        warm_up(SETTINGS, folder=tmp_path)
-        tracker = make_tracker(SETTINGS, folder=tmp_path)
+        warm_up(SETTINGS)
+        tracker = make_tracker(SETTINGS)
         assert isinstance(tracker, BackgroundTracker)
     assert tracker.recorder is background._recorder
     monkeypatch.setitem(sys.modules, "mlflow", sys)
-    assert isinstance(make_tracker(SETTINGS, folder=tmp_path), MlflowTracker)
+    assert isinstance(make_tracker(SETTINGS), MlflowTracker)
     assert not tracker.recorder.runs

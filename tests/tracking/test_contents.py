@@ -58,13 +58,6 @@ def test_an_unknown_cost_is_not_a_cost_of_0(make_result, tmp_path):
     assert "cost_usd" not in contents.metrics(replace(make_result(tmp_path), cost_usd=None))
 
 
-def test_tags_name_what_a_run_is_found_by(make_result, tmp_path):
-    tags = contents.tags(make_result(tmp_path, git_commit=None), {"team": "search"})
-    assert tags["evalkit.config_hash"].startswith("0123")
-    assert tags["team"] == "search"
-    assert "evalkit.git_commit" not in tags
-
-
 def test_a_tag_is_the_decision_and_one_more_for_each_judge_of_a_panel(make_result, tmp_path):
     def metrics(prefix: str, low: float, high: float) -> dict[str, Metric]:
         names = {"agreement/accuracy": 0.9, "agreement/kappa": (low + high) / 2}

@@ -8,7 +8,11 @@ from evalkit.config import TrackingConfig
 from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError
 from evalkit.tracking import make_tracker, server_environment, tracking_uri
-from evalkit.tracking.connection import sqlite_file
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -27,23 +31,15 @@ def test_tracking_uri(tmp_path, monkeypatch, configured, environment, expected):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     if environment:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", environment)
-    assert tracking_uri(TrackingConfig(uri=configured), tmp_path) == expected.format(folder=tmp_path.resolve())
-
-
-def test_a_tracker_that_is_off_is_none(tmp_path):
-    assert make_tracker(TrackingConfig(enabled=False), folder=tmp_path) is None
+    assert tracking_uri(TrackingConfig(uri=configured)) == expected.format(folder=tmp_path.resolve())
 
 
 def test_making_a_tracker_does_not_touch_the_folder(tmp_path):
     before = set(sys.modules)
-    assert make_tracker(TrackingConfig(), folder=tmp_path) is not None
+    assert make_tracker(TrackingConfig(enabled=False)) is None
+    assert make_tracker(TrackingConfig()) is not None
     assert not list(tmp_path.iterdir())
     assert not [name for name in set(sys.modules) - before if name.split(".")[0] == "mlflow"]
-
-
-def test_sqlite_file():
-    assert str(sqlite_file("sqlite:////a/b.db")) == "/a/b.db"
-    assert sqlite_file("http://a/b.db") is None
 
 
 def test_passwords_leave_every_url():
@@ -59,12 +55,12 @@ def test_a_scheme_is_known_where_a_plug_in_of_mlflow_has_it(tmp_path, monkeypatc
     config = TrackingConfig(uri=uri)
     if "://" in uri:
         with pytest.raises(ConfigError, match=r"^tracking.uri: MLflow knows no 'arn:'; use sqlite:///mlflow.db"):
-            tracking_uri(config, tmp_path)
+            tracking_uri(config)
     else:
-        assert tracking_uri(config, tmp_path).startswith("file:")
+        assert tracking_uri(config).startswith("file:")
     installed = tmp_path / "site" / "plug-1.0.dist-info"
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: plug\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text("[mlflow.tracking_store]\narn = plug:Store\n")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    assert tracking_uri(config, tmp_path) == uri
+    assert tracking_uri(config) == uri

@@ -38,8 +38,13 @@ def client(uri: str):
 
 def test_a_run_is_there_with_everything_it_is_made_of(store, make_result, tmp_path):
     result = make_result(tmp_path / "run")
-    run_id = tracker(store, experiment="a study/1", traces=4, tags={"team": "search"}).record(result)
+    (tmp_path / "run" / "findings.md").write_text("- Not distinguishable from chance.\n", "utf-8")
+    own = tracker(store, experiment="a study/1", traces=4, tags={"team": "search"})
+    run_id = own.record(result)
     run = client(store).get_run(run_id)
+    assert own.record(result) == run_id
+    assert own.record(make_result(tmp_path / "other", run_id="run-2")) != run_id
+    assert run.data.tags["mlflow.note.content"] == "- Not distinguishable from chance.\n"
     assert (run.info.status, run.info.run_name) == ("FINISHED", "pairwise-m-01234567")
     assert run.info.end_time - run.info.start_time == 30_000
     assert run.data.metrics["agreement/accuracy/high"] == 0.9
@@ -68,13 +73,6 @@ def test_two_runs_may_be_the_first_of_a_dataset_at_once(store, make_result, tmp_
     run_id = tracker(store, traces=0).record(make_result(tmp_path / "run"))
     assert lost == [run_id]
     assert client(store).get_run(run_id).inputs.dataset_inputs[0].dataset.name == "sums"
-
-
-def test_what_the_run_found_is_its_description(store, make_result, tmp_path):
-    result = make_result(tmp_path / "run")
-    (tmp_path / "run" / "findings.md").write_text("- Not distinguishable from chance.\n", "utf-8")
-    run_id = tracker(store, traces=0).record(result)
-    assert client(store).get_run(run_id).data.tags["mlflow.note.content"] == "- Not distinguishable from chance.\n"
 
 
 def test_every_file_and_both_tables_are_artifacts_beside_the_store(store, make_result, tmp_path, monkeypatch):
@@ -124,12 +122,6 @@ def test_a_missing_answer_is_an_error_in_its_trace_and_not_a_value(store, make_r
     assert said["verdict"].value == "none"
 
 
-def test_recording_a_run_again_gives_the_run_that_is_there(store, make_result, tmp_path):
-    first = tracker(store, traces=0).record(make_result(tmp_path / "run"))
-    assert tracker(store, traces=0).record(make_result(tmp_path / "run")) == first
-    assert tracker(store, traces=0).record(make_result(tmp_path / "other", run_id="run-2")) != first
-
-
 def test_what_an_interrupted_attempt_left_is_replaced(store, make_result, tmp_path, monkeypatch):
     result = make_result(tmp_path / "run")
     with monkeypatch.context() as patch:
@@ -173,21 +165,6 @@ def _fail(*_):
     raise OSError("disk full")
 
 
-def test_a_sweep_is_one_parent_with_a_child_for_each_job(store, make_result, tmp_path):
-    ids = []
-    for job in range(3):
-        sweep = {"id": "sweep's", "job": job, "name": "judge_sweep", "overrides": [f"tie.threshold=0.{job}"]}
-        result = make_result(tmp_path / str(job), run_id=f"run-{job}", sweep=sweep)
-        ids.append(tracker(store, traces=0).record(result))
-    mlflow = client(store)
-    children = [mlflow.get_run(run_id) for run_id in ids]
-    assert [child.info.run_name for child in children] == [f"tie.threshold=0.{job}" for job in range(3)]
-    (parent_id,) = {child.data.tags["mlflow.parentRunId"] for child in children}
-    parent = mlflow.get_run(parent_id)
-    assert (parent.info.run_name, parent.info.status) == ("judge_sweep", "FINISHED")
-    assert len(mlflow.search_runs([parent.info.experiment_id])) == 4
-
-
 def test_a_deleted_experiment_is_one_line(store, make_result, tmp_path):
     mlflow = client(store)
     mlflow.delete_experiment(mlflow.create_experiment("gone"))
@@ -195,31 +172,29 @@ def test_a_deleted_experiment_is_one_line(store, make_result, tmp_path):
         tracker(store, experiment="gone").record(make_result(tmp_path / "run"))
 
 
-@pytest.mark.parametrize("kind", ["a folder", "not a database", "below a file"])
-def test_a_store_that_cannot_be_written_is_one_line_within_seconds(make_result, tmp_path, kind):
-    path = tmp_path / "mlflow.db"
-    if kind == "a folder":
-        path.mkdir()
-    else:
-        path.write_text("something else, long enough to look like a file of some other kind " * 20)
-    uri = f"sqlite:///{path / 'mlflow.db' if kind == 'below a file' else path}"
-    result, start = make_result(tmp_path / "run"), time.monotonic()
-    with pytest.raises(TrackingError) as caught:
-        tracker(uri).record(result)
-    assert time.monotonic() - start < SOON
-    assert "\n" not in str(caught.value)
-    assert f"`evalkit track {result.folder}` sends it later" in str(caught.value)
-    assert caught.value.status is ExitStatus.NOT_TRACKED
+PLACES = {
+    "a folder": "sqlite:///{folder}/mlflow.db",
+    "not a database": "sqlite:///{folder}/text",
+    "below a file": "sqlite:///{folder}/text/mlflow.db",
+    "no server": "http://me:secret@127.0.0.1:{port}",
+    "no database": "postgresql://me:secret@127.0.0.1:{port}/mlflow",
+}
 
 
-def test_a_server_that_is_not_there_is_one_line_within_seconds(make_result, tmp_path):
+@pytest.mark.parametrize("place", PLACES)
+def test_a_store_that_cannot_be_used_is_one_line_within_seconds(make_result, tmp_path, place):
+    (tmp_path / "mlflow.db").mkdir()
+    (tmp_path / "text").write_text("something else, long enough to look like a file of some other kind " * 20)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    start = time.monotonic()
-    with pytest.raises(TrackingError, match="no answer from the server") as caught:
-        tracker(f"http://me:secret@127.0.0.1:{port}").record(make_result(tmp_path / "run"))
+    result, start = make_result(tmp_path / "run"), time.monotonic()
+    with pytest.raises(TrackingError, match="no answer" if "port" in PLACES[place] else None) as caught:
+        tracker(PLACES[place].format(folder=tmp_path, port=port)).record(result)
     assert time.monotonic() - start < SOON
+    assert "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
+    assert f"`evalkit track {result.folder}` sends it later" in str(caught.value)
+    assert caught.value.status is ExitStatus.NOT_TRACKED
 
 
 def test_a_server_that_hangs_is_given_up(make_result, tmp_path, monkeypatch):
@@ -228,15 +203,6 @@ def test_a_server_that_hangs_is_given_up(make_result, tmp_path, monkeypatch):
     start = time.monotonic()
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TrackingError, match="evalkit track"):
         tracker(f"http://127.0.0.1:{silent.getsockname()[1]}").record(make_result(tmp_path / "run"))
-    assert time.monotonic() - start < SOON
-
-
-def test_a_database_host_that_is_away_is_one_line_within_seconds(make_result, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    start = time.monotonic()
-    with pytest.raises(TrackingError, match="no answer"):
-        tracker(f"postgresql://me:secret@127.0.0.1:{port}/mlflow").record(make_result(tmp_path / "run"))
     assert time.monotonic() - start < SOON
 
 

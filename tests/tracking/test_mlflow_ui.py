@@ -33,7 +33,7 @@ PAGE = "mlflow.experiment-review-queue"
 LONG = "so that it goes on, " * 120
 NOT_OURS = ("Failed to load resource", "ResizeObserver loop")
 """MLflow's own noise: it asks for a user although nobody signs in, which its server answers with 404."""
-SWAPS = ("none", "both", "random")
+SWAPS = ("none", "both")
 
 
 class Site(NamedTuple):
@@ -45,8 +45,8 @@ class Site(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Path:
-    """A folder with a sweep of three tiny runs, and a run of eight pairs, of which two people are to label four."""
+def folder(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a sweep of two tiny runs, and a run of eight pairs, of which two people are to label two."""
     folder = tmp_path_factory.mktemp("ui")
     shutil.copy(empty_store, folder / "mlflow.db")
     with pytest.MonkeyPatch.context() as patch:
@@ -70,7 +70,7 @@ def sweep() -> None:
 
 
 def to_label() -> None:
-    """Import pairs whose first response is the good one, and ask two people for the labels of four."""
+    """Import pairs whose first response is the good one, and ask two people for the labels of two."""
     rows = [
         {"id": f"c{n}", "prompt": f"Question {n}?", "response_a": f"good {n} {LONG}", "response_b": f"bad {n} {LONG}"}
         | {"model_a": "secret-model", "model_b": "hidden-model", "winner": winner, "order": order, "judge": "gpt-x"}
@@ -80,7 +80,7 @@ def to_label() -> None:
     Path("pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     brief = ["hydra.run.dir=run", "tracking=none", "scoring.bootstrap=0"]
     assert main(["import", "generic", "pairs.jsonl", *brief]) == 0
-    assert main(["label", "run", "--to", "mlflow", "--n", "4", "--annotators", "ann,bob"]) == 0
+    assert main(["label", "run", "--to", "mlflow", "--n", "2", "--annotators", "ann,bob"]) == 0
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def test_the_run_table_has_the_sweep_with_its_jobs_and_they_compare(page, site):
         row.locator("input.ag-checkbox-input").check()
     shoot(page, "mlflow-runs")
     page.get_by_role("button", name="Compare").first.click()
-    page.get_by_text("Comparing 3 Runs from 1 Experiment").wait_for()
+    page.get_by_text("Comparing 2 Runs from 1 Experiment").wait_for()
     params = page.locator("tr", has_text="swap.policy").first
     params.wait_for()
     assert sorted(params.inner_text().split()[1:]) == sorted(SWAPS)
@@ -217,8 +217,8 @@ def label_all(page: Any, pages: str, annotator: str, choose: Any) -> list[str]:
     page.get_by_text(f"{annotator}: run").first.click()
     page.locator(f'[data-component-id="{PAGE}.list.start-review"]').click()
     seen = []
-    for done in range(4):
-        page.get_by_text(re.compile(rf"\b{done} of 4 reviewed")).wait_for()
+    for done in range(2):
+        page.get_by_text(re.compile(rf"\b{done} of 2 reviewed")).wait_for()
         page.get_by_text("Response B").wait_for()
         told = page.inner_text("body")
         seen.append(told)
@@ -226,7 +226,7 @@ def label_all(page: Any, pages: str, annotator: str, choose: Any) -> list[str]:
         page.get_by_role("option", name=choose(told), exact=True).click()
         page.locator(f'[data-component-id="{PAGE}.focused-review.complete"]').click()
     # The last one done leads back to the list.
-    page.get_by_text(re.compile(r"4 of 4 reviewed|Completed \(4\)")).first.wait_for()
+    page.get_by_text(re.compile(r"2 of 2 reviewed|Completed \(2\)")).first.wait_for()
     return seen
 
 
@@ -246,14 +246,14 @@ def test_two_people_label_in_the_pages_of_mlflow(plain_page, pages, folder, monk
         assert told.count(LONG.strip()) == 2
     questions = [[re.search(r"Question \d", told)[0] for told in each] for each in (seen, other)]
     assert sorted(questions[0]) == sorted(questions[1])
-    assert len(set(questions[0])) == 4
+    assert len(set(questions[0])) == 2
     capsys.readouterr()
     assert main(["label", "run", "--from", "mlflow"]) == 0
-    assert "labels: 8 by 2 annotators (ann 4, bob 4)" in capsys.readouterr().out
+    assert "labels: 4 by 2 annotators (ann 2, bob 2)" in capsys.readouterr().out
     people = [case.labels for case in read_run(folder / "run").cases if case.labels]
-    assert people == [{"ann": "A", "bob": "TIE"}] * 4
+    assert people == [{"ann": "A", "bob": "TIE"}] * 2
     metrics = json.loads((folder / "run" / "metrics.json").read_text("utf-8"))["metrics"]
-    assert metrics["human/ceiling"]["n"] == 8
+    assert metrics["human/ceiling"]["n"] == 4
     assert metrics["human/ceiling"]["value"] == 0
 
 
@@ -299,11 +299,11 @@ def test_feedback_of_users_who_signed_in_is_theirs(folder, another, monkeypatch,
     say(good, "User")
     say(bad, "gpt-x", kind="LLM_JUDGE")
     say("nothing", "dan", name="notes")
-    labels = fetch_labels(TrackingConfig(uri=uri), read_run(another), folder=folder)
+    labels = fetch_labels(TrackingConfig(uri=uri), read_run(another))
     assert {label.annotator: label.value for label in labels} == {"carol@x.org": "A", "eve": "A"}
     assert {label.probability for label in labels} == {trace.info.tags[PROBABILITY]}
     client.delete_trace_tag(trace.info.trace_id, PROBABILITY)  # as sent by an older version
-    labels = fetch_labels(TrackingConfig(uri=uri), read_run(another), folder=folder)
+    labels = fetch_labels(TrackingConfig(uri=uri), read_run(another))
     assert {label.probability for label in labels} == {"unknown"}
 
 

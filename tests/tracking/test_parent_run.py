@@ -18,7 +18,7 @@ from tests.support.fake_provider import said, serving
 @pytest.mark.slow
 @pytest.mark.usefixtures("mlflow_store")
 def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    mlflow_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "any")
@@ -28,7 +28,7 @@ def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
         provider.rule = lambda body: said("[[A]]") if body["model"] == "bad" and shown(body) else judged(body)
         base = [word for word in fake(provider) if not word.startswith("judge.model")]
         given = [*base, "judge.transport=direct", "dataset=file", "dataset.path=data.jsonl", "output=bracket"]
-        mlflow = ["scoring.bootstrap=50", "tracking.uri=sqlite:///mlflow.db", "tracking.traces=0"]
+        mlflow = ["scoring.bootstrap=50", f"tracking.uri={mlflow_store}", "tracking.traces=0"]
         sweep = ["judge.model=openai/bad,openai/good", "tie=allow,forbid", "hydra.sweep.dir=swept", "-m"]
         assert main(["run", *given, *mlflow, *sweep]) == 0
         capsys.readouterr()

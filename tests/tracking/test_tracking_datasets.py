@@ -19,7 +19,7 @@ PAIR = {"id": "1", "prompt": "Q", "response_a": "x", "response_b": "y", "label":
 
 
 def load(uri: str, path: str, mode: str = "pairwise", **settings: object) -> Dataset:
-    fetch = dataset_fetchers(TrackingConfig(uri=uri), folder=Path.cwd())
+    fetch = dataset_fetchers(TrackingConfig(uri=uri))
     return load_cases(DatasetConfig(path=path, **settings), mode=mode, fetch=fetch)
 
 

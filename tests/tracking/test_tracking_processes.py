@@ -13,7 +13,7 @@ import pytest
 from evalkit.tracking.connection import one_at_a_time
 
 JOB = """
-import importlib.util, sys
+import importlib.util, os, sys
 from pathlib import Path
 from evalkit.config import TrackingConfig
 from evalkit.tracking import make_tracker
@@ -24,7 +24,8 @@ spec.loader.exec_module(builder)
 folder, job = Path(sys.argv[2]), sys.argv[3]
 sweep = {"id": "s1", "job": int(job), "name": "study", "overrides": [f"job={job}"]}
 result = builder.build(folder / job, run_id=job, sweep=sweep)
-tracker = make_tracker(TrackingConfig(traces=4), folder=folder)
+os.chdir(folder)
+tracker = make_tracker(TrackingConfig(traces=4))
 assert "mlflow" not in sys.modules
 print(tracker.record(result), "litellm" in sys.modules)
 """

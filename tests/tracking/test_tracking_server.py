@@ -64,7 +64,7 @@ def test_a_run_over_http_with_a_password_is_complete(server, signed_in, make_res
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
     signed_in(USER)
     sweep = {"id": "s", "job": 0, "name": "study", "overrides": ["swap=both"]}
-    tracker = make_tracker(TrackingConfig(traces=4), folder=tmp_path)
+    tracker = make_tracker(TrackingConfig(traces=4))
     result = make_result(tmp_path / "run", sweep=sweep)
     run_id = tracker.record(result)
     assert tracker.record(result) == run_id
@@ -85,11 +85,11 @@ def test_a_run_over_http_with_a_password_is_complete(server, signed_in, make_res
 
 
 def test_a_user_who_may_not_change_a_prompt_still_has_the_run(server, signed_in, make_result, tmp_path):
-    tracker = make_tracker(TrackingConfig(uri=server, experiment="of the admin", traces=0), folder=tmp_path)
+    tracker = make_tracker(TrackingConfig(uri=server, experiment="of the admin", traces=0))
     signed_in(ADMIN)
     tracker.record(make_result(tmp_path / "a", run_id="a", prompts={"en/theirs.md.j2": "one"}))
     signed_in(USER)
-    mine = make_tracker(TrackingConfig(uri=server, experiment="of the user", traces=0), folder=tmp_path)
+    mine = make_tracker(TrackingConfig(uri=server, experiment="of the user", traces=0))
     run_id = mine.record(make_result(tmp_path / "b", run_id="b", prompts={"en/theirs.md.j2": "two"}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -104,7 +104,7 @@ def test_a_user_who_may_not_change_a_prompt_still_has_the_run(server, signed_in,
 def test_a_wrong_password_is_one_line(server, make_result, tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", USER)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "not-this-one")
-    tracker = make_tracker(TrackingConfig(uri=server), folder=tmp_path)
+    tracker = make_tracker(TrackingConfig(uri=server))
     with pytest.raises(TrackingError, match="set MLFLOW_TRACKING_USERNAME") as caught:
         tracker.record(make_result(tmp_path / "run"))
     assert "not-this-one" not in str(caught.value)
