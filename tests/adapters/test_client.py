@@ -32,7 +32,7 @@ def command(*words: str | Path, folder: Path) -> str:
     not (MODULES / ".bin" / "tsc").exists() or shutil.which("node") is None,
     reason="not installed: npm install --prefix tests/adapters",
 )
-@pytest.mark.parametrize("tool", ["pairwise_compare", pytest.param("direct_score", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("tool", [pytest.param("pairwise_compare", marks=pytest.mark.thorough), "direct_score"])
 def test_a_generated_client_gets_answers_of_the_schemas(judges: Judges, tmp_path: Path, tool: str) -> None:
     (tmp_path / "node_modules").symlink_to(MODULES)
     (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
