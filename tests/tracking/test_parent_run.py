@@ -16,7 +16,6 @@ from tests.support.fake_provider import said, serving
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("mlflow_store")
 def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
     mlflow_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
