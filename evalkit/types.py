@@ -6,11 +6,11 @@ Case → JudgeRequest → Completion | Failure → Judgment → Verdict → Metr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from evalkit.values import frozen
+from evalkit.values import pickled
 
 __all__ = [
     "Annotation",
@@ -74,7 +74,8 @@ class Message(TypedDict):
     content: str
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class Response:
     """One text to judge.
 
@@ -91,7 +92,8 @@ class Response:
     class_name: str | None = None
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class ChecklistItem:
     """One requirement of a case, or a group of requirements: an item that others name as their `parent`.
 
@@ -120,7 +122,8 @@ class ChecklistItem:
     numbered: bool = False
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class Case:
     """One row of a dataset.
 
@@ -148,7 +151,8 @@ class Case:
     checklist: tuple[ChecklistItem, ...] = ()
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class AnswerFormat:
     """The requested structured answer: a name and a JSON schema, whose order of properties is that of the answer."""
 
@@ -156,7 +160,8 @@ class AnswerFormat:
     schema: Mapping[str, Any]
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class JudgeRequest:
     """One call to a judge, as planned by an evaluator.
 
@@ -192,7 +197,8 @@ class JudgeRequest:
     items: tuple[str, ...] = ()
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class JudgeSpec:
     """A judge's identity: everything about it that enters the content key, and its name in this run."""
 
@@ -203,7 +209,8 @@ class JudgeSpec:
     look: str | None = None
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class TokenLogprob:
     """One generated token with its log-probability (in nats) and the most likely alternatives at its position.
 
@@ -216,7 +223,8 @@ class TokenLogprob:
     raw: tuple[int, ...] | None = None
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one call as counted by the provider; `None` if it did not report them."""
 
@@ -224,7 +232,8 @@ class Usage:
     completion_tokens: int | None = None
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class Completion:
     """The result of one call.
 
@@ -257,7 +266,8 @@ class Completion:
     fingerprint: str | None = None
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class StoredCompletion:
     """A completion in a store with its content key; `created` in seconds since 1970, `model` as in a `JudgeSpec`."""
 
@@ -267,7 +277,8 @@ class StoredCompletion:
     completion: Completion
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class StoreDescription:
     """A store's location (without passwords), the version of its schema, and its size in bytes if known."""
 
@@ -276,7 +287,8 @@ class StoreDescription:
     size: int | None
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class Failure:
     """A call without an answer; `kind` is that of a `CallError`, or `budget`, `not_stored` or `stopped`."""
 
@@ -285,7 +297,8 @@ class Failure:
     attempts: int = 1
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class WeightedJudgment:
     """The expected values of a judgment, with each decision weighted by its probability.
 
@@ -305,7 +318,8 @@ class WeightedJudgment:
     classes: Mapping[str, float] = field(default_factory=dict)
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class Judgment:
     """One completion after parsing.
 
@@ -361,7 +375,8 @@ class Judgment:
     items: Mapping[str, ItemAnswer | None] = field(default_factory=dict)
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class Orders:
     """The winner in each order, un-swapped, and whether both agree.
 
@@ -378,7 +393,8 @@ class Orders:
     third: Winner | None = None
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class ItemVerdict:
     """One checklist item of one response, with its samples combined.
 
@@ -400,7 +416,8 @@ class ItemVerdict:
     label: ItemAnswer | None = None
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One unit, aggregated over orders and samples: a winner for a pair, a score or a class for a single response.
 
@@ -445,7 +462,8 @@ class Verdict:
     decided_by: str | None = None
 
 
-@frozen
+@pickled
+@dataclass(frozen=True, slots=True)
 class Metric:
     """One number with its uncertainty.
 

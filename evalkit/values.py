@@ -14,20 +14,24 @@ JsonObject: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def frozen(cls: type[T]) -> type[T]:
-    """Make a class a dataclass whose objects cannot be changed and have no other attributes.
+def pickled(cls: type[T]) -> type[T]:
+    """Have a frozen dataclass pickled as the arguments of its class, in a quarter of the time.
 
-    Sequences on disk pickle millions of them: as the arguments of their class, that takes a quarter of the time.
+    Sequences on disk pickle millions of values, and a dataclass with slots looks up its fields for each.
     """
-    made = dataclass(frozen=True, slots=True)(cls)
-    names = [one.name for one in fields(made) if one.init]  # type: ignore[arg-type]
+    names = [one.name for one in fields(cls) if one.init]  # type: ignore[arg-type]
     if len(names) < 2:
-        return made
+        return cls
     read = attrgetter(*names)
 
     def reduce(value: object) -> tuple[type, tuple[Any, ...]]:
         return type(value), read(value)
 
-    made.__reduce__ = reduce  # type: ignore[method-assign, assignment]
-    return made
+    cls.__reduce__ = reduce  # type: ignore[method-assign, assignment]
+    return cls
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def frozen(cls: type[T]) -> type[T]:
+    """Make a class a dataclass whose objects cannot be changed and have no other attributes."""
+    return pickled(dataclass(frozen=True, slots=True)(cls))

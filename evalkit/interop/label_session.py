@@ -233,7 +233,7 @@ class LabelSession:
         return all(isinstance(label, str) and label in question["options"] for label in answer.values())
 
     def _queue(self, count: int, informative: bool) -> list[Key]:
-        keys = list(dict.fromkeys(units_to_label(self._result)))
+        keys = [(case, unit) for case, units in units_to_label(self._result).items() for unit in dict.fromkeys(units)]
         keys.sort(key=lambda key: text_digest(f"{self._seed}\0{key}"))
         if informative:
             self._chances = recorded(self.folder) or {}

@@ -111,7 +111,8 @@ def label_tasks(
         probabilities: The probability with which each case was chosen, if not all are labeled.
     """
     rng = random.Random(seed)
-    wanted = list(dict.fromkeys(units_to_label(result) if units is None else units))
+    every = ((case, unit) for case, own in units_to_label(result).items() for unit in own)
+    wanted = list(dict.fromkeys(every if units is None else units))
     cases = {case.id: case for case in result.cases}
     rng.shuffle(wanted)
     tasks = []
@@ -122,10 +123,14 @@ def label_tasks(
     return tasks
 
 
-def units_to_label(result: RunResult) -> list[tuple[str, Unit]]:
-    """Return the judged pairs or responses of a run, as (case id, responses)."""
+def units_to_label(result: RunResult) -> dict[str, list[Unit]]:
+    """Return the judged pairs or responses of each case of a run."""
     size = labeled_size(result)
-    return [(one.case_id, one.unit) for one in result.verdicts if len(one.unit) == size]
+    units: dict[str, list[Unit]] = {}
+    for verdict in result.verdicts:
+        if len(verdict.unit) == size:
+            units.setdefault(verdict.case_id, []).append(verdict.unit)
+    return units
 
 
 def labeled_size(result: RunResult) -> int:
@@ -480,7 +485,7 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
         count: the number of units, such as pairs; all units of a sampled case are labeled.
         seed: the seed of the order within strata.
     """
-    by_case = _units_by_case(result)
+    by_case = units_to_label(result)
     labeled, earlier = set[str](), set[str]()
     for case in result.cases:
         if case.id in by_case and any(_has_label(case.labels, unit) for unit in by_case[case.id]):
@@ -493,15 +498,6 @@ def sample_for_labeling(result: RunResult, count: int, seed: int = 0) -> LabelSa
         chosen, strata = _stratified(result, open_cases, wanted, seed)
     new = [name for name in chosen if name not in earlier] or chosen
     return LabelSample([(name, unit) for name in new for unit in by_case[name]], chosen, strata, seed)
-
-
-def _units_by_case(result: RunResult) -> dict[str, list[Unit]]:
-    size = labeled_size(result)
-    found: dict[str, list[Unit]] = {}
-    for verdict in result.verdicts:
-        if len(verdict.unit) == size:
-            found.setdefault(verdict.case_id, []).append(verdict.unit)
-    return found
 
 
 def _stratified(

@@ -17,9 +17,9 @@ from typing import Final
 from evalkit.core.annotations import UNKNOWN, inclusion
 from evalkit.datasets.labels import has_label, is_labeled
 from evalkit.errors import ConfigError
-from evalkit.interop.labeling import EACH, KINDS, LabelSample, labeled_size, strata_of
+from evalkit.interop.labeling import EACH, KINDS, LabelSample, labeled_size, strata_of, units_to_label
 from evalkit.results import RunResult
-from evalkit.types import Metric, Unit, Verdict
+from evalkit.types import Metric, Verdict
 from evalkit.values import frozen
 
 PRIOR: Final = dict(zip(KINDS, (0.3, 0.3, 0.2, 0.05), strict=True))
@@ -64,7 +64,8 @@ def next_labels(result: RunResult, count: int, seed: int = 0) -> NextLabels:
     """
     metric = next((one for name, one in result.metrics.items() if _is_corrected(name, one)), None)
     target = (metric.name if metric else "a").rpartition("/")[2]
-    residuals, units = _residuals(result, target.upper() if labeled_size(result) == 2 else target)
+    residuals = _residuals(result, target.upper() if labeled_size(result) == 2 else target)
+    units = units_to_label(result)
     judged = [case for case in result.cases if case.id in units]
     labeled = {case.id for case in judged if has_label(case) or case.labels}
     chances = {case.id: inclusion(case) for case in result.cases}
@@ -140,17 +141,15 @@ def _is_corrected(name: str, metric: Metric) -> bool:
     return name.startswith(_CORRECTED) and metric.low is not None and metric.high is not None
 
 
-def _residuals(result: RunResult, target: str) -> tuple[dict[str, list[float]], dict[str, list[Unit]]]:
-    """Return label minus verdict of each case's labeled units, as the corrected rate counts them, and its units."""
+def _residuals(result: RunResult, target: str) -> dict[str, list[float]]:
+    """Return label minus verdict of each case's labeled units, as the corrected rate counts them."""
     size, scale = labeled_size(result), result.config.rubric
     span = 1.0 if scale.classes or scale.real else scale.scale.span
-    found, units = dict[str, list[float]](), dict[str, list[Unit]]()
+    found = dict[str, list[float]]()
     for verdict in result.verdicts:
-        if len(verdict.unit) == size:
-            units.setdefault(verdict.case_id, []).append(verdict.unit)
-            if verdict.label is not None:
-                found.setdefault(verdict.case_id, []).append(_residual(verdict, target, span))
-    return found, units
+        if len(verdict.unit) == size and verdict.label is not None:
+            found.setdefault(verdict.case_id, []).append(_residual(verdict, target, span))
+    return found
 
 
 def _residual(verdict: Verdict, target: str, span: float) -> float:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.datasets.labels import Labels, normalize_label
+from evalkit.datasets.labels import Labels, normalize_label, read_choice
 from evalkit.errors import DatasetError
 from evalkit.types import Response
 
@@ -25,6 +25,14 @@ def test_one_label_in_many_spellings(value: object) -> None:
 )
 def test_plain_choices_need_no_map(value: object, expected: str | None) -> None:
     assert Labels({}).attach(value, THREE, "here") == (expected, THREE)
+
+
+@pytest.mark.parametrize("word", ["left", "Right", "first", "model_a", "C", "[[A]]", "tie (both bad)", "none", "1", 2])
+def test_an_annotators_choice_has_no_other_spelling(word: object) -> None:
+    assert [read_choice(one, "l.csv:2") for one in (" a", "B", "Tie")] == ["A", "B", "TIE"]
+    with pytest.raises(DatasetError) as error:
+        read_choice(word, "l.csv:2")
+    assert str(error.value) == f"l.csv:2: '{word}' is not a winner; write A, B or TIE"
 
 
 def test_the_map_goes_before_the_plain_reading() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from evalkit.cli import main
@@ -174,11 +172,7 @@ def test_a_file_that_is_not_utf8_is_named(bring, write, name):
         (["rubric.max=10"], False),
     ],
 )
-def test_a_scale_on_the_command_line_is_not_noted_as_assumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], noted: bool
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = [f"{number},p{number},r,{1 + number % 5}" for number in range(5)]
-    Path("scores.csv").write_text("\n".join(["id,prompt,response,score", *rows]), "utf-8")
-    assert main(["import", "generic", "scores.csv", "tracking=none", "scoring.bootstrap=20", *words]) == 0
-    assert ("does not state the scale of its scores" in capsys.readouterr().out) is noted
+def test_a_scale_on_the_command_line_is_not_noted_as_assumed(bring, write, words, noted):
+    rows = [f"{number},p{number},r,{1 + number % 5}\n" for number in range(5)]
+    path = write("scores.csv", "".join(["id,prompt,response,score\n", *rows]))
+    assert ("does not state the scale of its scores" in bring("generic", str(path), *words).out) is noted
