@@ -35,7 +35,7 @@ __all__ = [
     "pasted",
 ]
 
-_LISTED = 40
+_LISTED = 24
 _BARE = re.compile(r"[\w./:+-]+")
 
 
@@ -139,7 +139,7 @@ def pasted(key: str, value: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a remedy that names the closest of the `known` words, or if none is close, all of them or the first 40."""
+    """Return a remedy that names the closest of the `known` words, or if none is close, all of them or the first 24."""
     options = sorted(set(known))
     close = get_close_matches(word, options, n=1, cutoff=0.6)
     if close:

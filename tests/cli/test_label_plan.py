@@ -74,6 +74,7 @@ def test_a_run_without_labels_says_how_many_are_needed_first(
         (["--labels", "run", "judge=gpt-4o"], "judge: cannot be changed here"),
         (["--labels", "run", "study.yaml"], "study.yaml: is not an override"),
         (["--labels", "run", "gate={agreement/kapa: '>= 0.5'}"], "did you mean 'agreement/kappa'?"),
+        (["--labels", "run", "gate={nonsense: '>= 0.5'}"], "choose from agreement/ac1, agreement/accuracy, "),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -83,3 +84,4 @@ def test_a_mistake_is_one_line(
     assert main(["plan", *words]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert complaint in line
+    assert len(line) < 1000
