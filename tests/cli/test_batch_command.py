@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +20,7 @@ from evalkit.judges.model_judge import ModelJudge
 from evalkit.store.sqlite import SqliteStore
 from evalkit.types import AnswerFormat, JudgeRequest
 from tests.support.command_line import BRIEF, Done, fake, pair
-from tests.support.fake_provider import Provider, Reply, refused, said, serving
+from tests.support.fake_provider import Provider, Reply, refused, said
 
 Call = Callable[..., Done]
 DATA = ["dataset=file", "dataset.path=cases.jsonl"]
@@ -47,13 +47,11 @@ def unsteady(body: dict[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider]:
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
+def provider(provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Provider:
     monkeypatch.setenv("EVALKIT_STORE", "batch.sqlite")
     (tmp_path / "cases.jsonl").write_text("".join(f"{json.dumps(pair(number))}\n" for number in range(8)))
-    with serving() as provider:
-        provider.rule = unsteady
-        yield provider
+    provider.rule = unsteady
+    return provider
 
 
 def words(provider: Provider, *more: str) -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.command_line import Done, fake, pair, shown
-from tests.support.fake_provider import Provider, Reply, said, serving
+from tests.support.fake_provider import Provider, Reply, said
 
 Call = Callable[..., Done]
 PROMPT, ANSWER = 100, 50
@@ -20,14 +20,12 @@ COST = (PROMPT * PRICE["input"] + ANSWER * PRICE["output"]) / 1e6
 
 
 @pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider]:
+def provider(provider: Provider, tmp_path: Path) -> Provider:
     """A provider whose answers have 50 tokens, or as many as it is allowed."""
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
     lines = [json.dumps(pair(number)) for number in range(40)]
     (tmp_path / "data.jsonl").write_text("\n".join(lines), "utf-8")
-    with serving() as provider:
-        provider.rule = answering(lambda _: ANSWER)
-        yield provider
+    provider.rule = answering(lambda _: ANSWER)
+    return provider
 
 
 def answering(tokens: Callable[[dict[str, Any]], int]) -> Callable[[dict[str, Any]], Reply]:

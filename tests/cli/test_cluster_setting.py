@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.command_line import Done, fake, pair, shown
-from tests.support.fake_provider import Provider, said, serving
+from tests.support.fake_provider import Provider, said
 
 Call = Callable[..., Done]
 CASES, TOPICS = 24, 6
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
-    with serving() as provider:
-        provider.rule = lambda body: said("[[A]]" if shown(body)[0].startswith("good") else "[[B]]")
-        yield provider
-
-
-@pytest.fixture
-def run(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+def run(call: Call, provider: Provider, tmp_path: Path) -> Call:
     """Runs a judge that is always right on pairs of six prompts and three topics."""
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    provider.rule = lambda body: said("[[A]]" if shown(body)[0].startswith("good") else "[[B]]")
     rows = [
         pair(n, label="A", prompt=f"question {n % TOPICS}", topic=n % TOPICS // 2, copies=[n % 2]) for n in range(CASES)
     ]

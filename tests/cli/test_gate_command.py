@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -16,7 +16,7 @@ from evalkit.gating import check_gate
 from evalkit.runs import read_run
 from evalkit.tracking.contents import tags
 from tests.support.command_line import Done, fake, pair, shown
-from tests.support.fake_provider import Provider, Reply, said, serving
+from tests.support.fake_provider import Provider, Reply, said
 
 Call = Callable[..., Done]
 HELD = "gate={agreement/accuracy: '>= 0.3', position/consistency: '>= 0.5'}"
@@ -31,16 +31,9 @@ def half(body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
-    with serving() as provider:
-        provider.rule = half
-        yield provider
-
-
-@pytest.fixture
 def run(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Runs a judge on twenty pairs."""
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    provider.rule = half
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     rows = (json.dumps(pair(n, label="B" if n % 4 == 1 else "A")) for n in range(20))
     (tmp_path / "cases.jsonl").write_text("\n".join(rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from evalkit.tracking.parent_runs import contradictions
 from tests.support.command_line import Done, fake, pair
-from tests.support.fake_provider import Provider, Reply, said, serving
+from tests.support.fake_provider import Provider, Reply, said
 
 Call = Callable[..., Done]
 CASES, AGAINST = 12, 3
@@ -41,15 +41,8 @@ def judge(body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
-    with serving() as provider:
-        provider.rule = judge
-        yield provider
-
-
-@pytest.fixture
-def sweep(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
+def sweep(call: Call, provider: Provider, tmp_path: Path) -> Call:
+    provider.rule = judge
     (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(CASES)))
     data = ["dataset=file", "dataset.path=cases.jsonl", "scoring.bootstrap=100", "tracking=none", "criteria=overall"]
     return lambda *more: call(

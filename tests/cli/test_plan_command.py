@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from evalkit.cli.plan import Length, Part, minutes
 from evalkit.config import JudgeConfig, RunnerConfig
 from tests.support.command_line import BRIEF, Done, fake, pair
-from tests.support.fake_provider import Provider, Reply, refused, said, serving
+from tests.support.fake_provider import Provider, Reply, refused, said
 
 Call = Callable[..., Done]
 PRICE = "judge.price={input: 1, output: 10}"
@@ -22,14 +22,12 @@ DATA = ["dataset=file", "dataset.path=cases.jsonl", "swap=both"]
 
 
 @pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider]:
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
+def provider(provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Provider:
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     texts = (json.dumps(pair(number)) for number in range(12))
     (tmp_path / "cases.jsonl").write_text("".join(f"{text}\n" for text in texts))
-    with serving() as provider:
-        provider.rule = answered
-        yield provider
+    provider.rule = answered
+    return provider
 
 
 def answered(body: dict[str, Any]) -> Reply:

@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,22 +15,20 @@ import pytest
 from evalkit import load_config, run
 from evalkit.datasets import sources
 from tests.support.command_line import Done, fake, pair, prefers
-from tests.support.fake_provider import Provider, refused, said, serving
+from tests.support.fake_provider import Provider, refused, said
 
 Call = Callable[..., Done]
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
-    with serving() as provider:
-        provider.rule = prefers()
-        yield provider
+def provider(provider: Provider) -> Provider:
+    provider.rule = prefers()
+    return provider
 
 
 @pytest.fixture
 def ran(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a run of six pairs."""
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
     write_cases(tmp_path, 6)
     call("run", *words(provider))
     monkeypatch.delenv("OPENAI_API_KEY")
@@ -146,9 +144,8 @@ def test_a_folder_is_all_it_takes(call: Call, provider: Provider, ran: Path, tmp
     ],
 )
 def test_every_answer_of_a_judgment_is_in_the_folder(
-    call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+    call: Call, provider: Provider, tmp_path: Path, more: list[str]
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
     write_cases(tmp_path, 3)
     judged = prefers()
     if "swap=third_pass" in more:  # always the first, so that every pair has a third pass
@@ -194,9 +191,8 @@ def test_the_answers_of_a_store_can_be_checked(call: Call, ran: Path, tmp_path: 
 
 
 @pytest.fixture
-def swept(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def swept(call: Call, provider: Provider, tmp_path: Path) -> Path:
     """The folder of a sweep of two jobs that is recorded in MLflow; data set and store are gone."""
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
     write_cases(tmp_path, 4)
     given = [word for word in words(provider) if not word.startswith(("tracking", "hydra"))]
     mlflow = ["tracking.uri=sqlite:///mlflow.db", "tracking.traces=0", "hydra.sweep.dir=swept"]
@@ -236,10 +232,7 @@ def test_every_job_of_a_sweep_is_checked(call: Call, swept: Path, tmp_path: Path
     assert "0 of 2 jobs reproduced" in done.out
 
 
-def test_failures_are_taken_as_they_stood(
-    call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
+def test_failures_are_taken_as_they_stood(call: Call, provider: Provider, tmp_path: Path) -> None:
     write_cases(tmp_path, 6)
     provider.script.extend([refused(400, "no"), said("I cannot help with that.", finish="content_filter")])
     call("run", *words(provider, "runner.concurrency=1", "runner.max_failure_rate=1", "runner.retries=0"))
@@ -250,10 +243,7 @@ def test_failures_are_taken_as_they_stood(
     assert "Reproduced: all" in done.out
 
 
-def test_an_answer_that_has_come_since_a_failure_is_named(
-    call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
+def test_an_answer_that_has_come_since_a_failure_is_named(call: Call, provider: Provider, tmp_path: Path) -> None:
     write_cases(tmp_path, 4)
     judged = prefers()
     provider.rule = lambda body: refused(400, "no") if "Question 3?" in str(body) else judged(body)
@@ -271,7 +261,6 @@ def test_an_answer_that_has_come_since_a_failure_is_named(
 def test_cases_that_can_be_read_only_once_are_the_runs_own(
     call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
     rows = [pair(number) for number in range(3)]
     if source == "frame":
         found = words(provider)

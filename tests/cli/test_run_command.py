@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,19 +13,17 @@ import pytest
 from evalkit import load_config, run
 from evalkit.errors import ConfigError
 from tests.support.command_line import Done, fake, pair, prefers
-from tests.support.fake_provider import Provider, said, serving
+from tests.support.fake_provider import Provider, said
 
 Call = Callable[..., Done]
 
 
 @pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider]:
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
+def provider(provider: Provider, tmp_path: Path) -> Provider:
     lines = [json.dumps(pair(number)) for number in range(4)]
     (tmp_path / "data.jsonl").write_text("\n".join(lines), "utf-8")
-    with serving() as provider:
-        provider.rule = prefers()
-        yield provider
+    provider.rule = prefers()
+    return provider
 
 
 def words(provider: Provider, *more: str) -> list[str]:

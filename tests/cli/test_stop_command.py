@@ -6,14 +6,14 @@ import csv
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.command_line import Commands, Done, fake, pair, shown
-from tests.support.fake_provider import Provider, Reply, said, serving
+from tests.support.fake_provider import Provider, Reply, said
 
 Call = Callable[..., Done]
 COUNT = 160
@@ -30,12 +30,10 @@ def judge(body: dict[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Provider]:
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
+def provider(provider: Provider, tmp_path: Path) -> Provider:
     (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(COUNT)), "utf-8")
-    with serving() as provider:
-        provider.rule = judge
-        yield provider
+    provider.rule = judge
+    return provider
 
 
 def words(provider: Provider, *more: str, width: float = 0.25, folder: str = "first") -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.command_line import Done, fake, pair, shown
-from tests.support.fake_provider import Provider, Reply, said, serving
+from tests.support.fake_provider import Provider, Reply, said
 
 Call = Callable[..., Done]
 OWN = {"run_id", "started", "ended", "timing", "sweep"}
@@ -27,16 +27,9 @@ def uneven(body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
-    with serving() as provider:
-        provider.rule = uneven
-        yield provider
-
-
-@pytest.fixture
-def run(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+def run(call: Call, provider: Provider, tmp_path: Path) -> Call:
     """Runs a judge on twelve pairs."""
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    provider.rule = uneven
     rows = (json.dumps(pair(n, label="AB"[n % 2])) for n in range(12))
     (tmp_path / "cases.jsonl").write_text("\n".join(rows))
     data = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=100", "tracking=none"]

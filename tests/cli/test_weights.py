@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.support.command_line import Done, fake, pair, shown
-from tests.support.fake_provider import Provider, Reply, said, serving
+from tests.support.fake_provider import Provider, Reply, said
 
 Call = Callable[..., Done]
 CASES = 5
@@ -32,16 +32,9 @@ def torn(body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
-    with serving() as provider:
-        provider.rule = torn
-        yield provider
-
-
-@pytest.fixture
 def run(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Runs the judge that is torn between two criteria."""
-    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    provider.rule = torn
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(CASES)))
     data = ["dataset=file", "dataset.path=cases.jsonl", "scoring.bootstrap=100", "judge.transport=direct"]
