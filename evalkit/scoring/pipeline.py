@@ -16,7 +16,7 @@ from evalkit.errors import ConfigError
 from evalkit.plugins import find_benchmark
 from evalkit.results import RunResult
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.columns import NONE, VerdictColumns, all_pairs, rows_of
+from evalkit.scoring.columns import NONE, PairColumns, VerdictColumns, all_pairs, rows_of
 from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgments
 from evalkit.scoring.labels import given_weights, label_weights, labels_needed, weigh_labels
 from evalkit.scoring.metrics.biases import class_decision_statistics, item_decision_statistics
@@ -272,14 +272,17 @@ def _resolve_units(
     config = settled(config, judgments)
     panel = _panel(config, judgments)
     by_judge = {} if panel is None else {name: judgments.select(name) for name in panel.names}
-    each = {name: resolve(config, cases, own) for name, own in by_judge.items()}
+    pairs = all_pairs(cases)
+    each = {name: resolve(config, cases, own, pairs) for name, own in by_judge.items()}
     judges = list(each.values())
     if panel is not None and cascade is None and config.mode.name == "pairwise":
         notes += unasked_notes(panel.names, judgments)
     if cascade is not None:
         verdicts = decided_pairs(cascade, config.judge.label, judgments, judges)
+    elif panel is not None:
+        verdicts = vote(panel, config, cases, judgments, judges)
     else:
-        verdicts = resolve(config, cases, judgments) if panel is None else vote(panel, config, cases, judgments, judges)
+        verdicts = resolve(config, cases, judgments, pairs)
     if config.rubric.real and config.mode.scores:
         fits = (reward_margins(config, cases, one.pairs, differences(one))[2] for one in judges or [verdicts])
         notes += tuple(dict.fromkeys(fits))
@@ -486,18 +489,18 @@ def prefix_judge(judge: str, found: Sequence[Statistic | Metric]) -> Iterator[St
         yield replace(one, name=f"judge/{metric_part(judge)}/{one.name}")
 
 
-def resolve(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns) -> VerdictColumns:
+def resolve(config: RunConfig, cases: Sequence[Case], judgments: JudgmentColumns, pairs: PairColumns) -> VerdictColumns:
     """Return the verdicts from one judge's judgments of single responses, pairs or lists.
 
     Args:
         config: the run's config.
         cases: the cases.
         judgments: the judgments.
+        pairs: the pairs of the cases.
 
     Raises:
         ConfigError: if the judgments do not belong to the cases or lack what the settings require.
     """
-    pairs = all_pairs(cases)
     if by_score(config, judgments):
         single = of_one_judge(cases, judgments, pairs.sizes, 1)
         scored = control_length(config, cases, score_responses(config, cases, single))
@@ -532,7 +535,7 @@ def cascade_of(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Jud
     else:
         config, pairs = settled(config, columns), all_pairs(cases)
         for name in names:
-            votes[name] = pair_vote(config, resolve(config, cases, columns.select(name)))
+            votes[name] = pair_vote(config, resolve(config, cases, columns.select(name), pairs))
         case, labeled, unit = pairs.case, pairs.label != NONE, pairs.find(columns.case, columns.i, columns.j)
     members = [member.label for member in config.judge.members]
     by = np.array([members.index(name) if name in members else 0 for name in columns.judges], dtype=np.int64)

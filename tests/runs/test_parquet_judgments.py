@@ -17,17 +17,16 @@ WORDS = ("dataset=file", "dataset.path=cases.jsonl", "judge=simulated/good", *BR
 @pytest.fixture
 def run(call, tmp_path) -> Path:
     (tmp_path / "cases.jsonl").write_text("".join(json.dumps(pair(n)) + "\n" for n in range(12)))
-    call("run", *WORDS, "--output", "lines")
     call("run", *WORDS, "runner.judgments=parquet", "--output", "columns")
     return tmp_path / "columns"
 
 
 @pytest.mark.usefixtures("mlflow_store")
 def test_every_command_reads_judgments_in_parquet(call, run, tmp_path) -> None:
-    lines = tmp_path / "lines"
+    call("run", *WORDS, "--output", "lines")
     assert (run / "judgments.parquet").is_file()
     assert not (run / "judgments.jsonl").exists()
-    assert read_run(run).judgments == [replace(one, stored=True) for one in read_run(lines).judgments]
+    assert read_run(tmp_path / "lines").judgments == [replace(one, stored=True) for one in read_run(run).judgments]
     before = json.loads((run / "metrics.json").read_text())["metrics"]
     call("score", "columns", "tie.min_confidence=1")
     assert json.loads((run / "metrics.json").read_text())["metrics"] != before

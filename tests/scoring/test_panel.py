@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
 from evalkit.scoring import Scores, score_run, verdicts_of
+from evalkit.scoring.columns import all_pairs
 from evalkit.scoring.judgments import read_judgments
 from evalkit.scoring.pipeline import resolve
 from evalkit.types import Case, Judgment, Response, Verdict
@@ -372,4 +373,4 @@ def test_judgments_of_several_judges_are_not_resolved_as_those_of_one():
     cases = [Case("c", "q", PAIR), Case("d", "q", PAIR)]
     judgments = read_judgments(cases, [judged("x", 1.0), judged("y", 1.0, "d")], ("quality",))
     with pytest.raises(ConfigError, match="expected the judgments of one judge, found several: x, y"):
-        resolve(panel(), cases, judgments)
+        resolve(panel(), cases, judgments, all_pairs(cases))
