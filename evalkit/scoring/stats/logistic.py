@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import copysign, inf, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -64,10 +63,11 @@ def fit(design: Floats, outcome: Floats) -> Fit:
     b: Floats = np.zeros(design.shape[1])
     step: Floats = np.ones(design.shape[1])
     for _ in range(STEPS):
-        information = _information(design, b)
+        p = expit(design @ b)
+        information = _information(design, p, 1.0)
         if np.abs(step).max() < SMALL or np.linalg.eigvalsh(information)[0] < least:
             break
-        step = np.asarray(np.linalg.solve(information, design.T @ (outcome - expit(design @ b))))
+        step = np.asarray(np.linalg.solve(information, design.T @ (outcome - p)))
         b = b + step
     return Fit(b) if np.abs(step).max() < SMALL else Fit(None, SEPARATED)
 
@@ -76,9 +76,8 @@ def _independent(design: Floats) -> bool:
     return len(design) > 0 and int(np.linalg.matrix_rank(design)) == design.shape[1]
 
 
-def _information(design: Floats, b: Floats) -> Floats:
-    p = expit(design @ b)
-    return np.asarray((design * (p * (1 - p))[:, None]).T @ design)
+def _information(design: Floats, p: Floats, weights: Floats | float) -> Floats:
+    return np.asarray((design * (weights * p * (1 - p))[:, None]).T @ design)
 
 
 @frozen
@@ -102,7 +101,7 @@ class Penalized:
         """Return the logarithm of the penalized likelihood."""
         x, y = self.design @ b, self.outcome
         with np.errstate(invalid="ignore"):  # of a matrix that vanishes
-            sign, determinant = np.linalg.slogdet(self._information(b))
+            sign, determinant = np.linalg.slogdet(_information(self.design, expit(x), self.weights))
         if not (sign > 0 and determinant > FARTHEST):
             return -inf
         return float(self.weights @ (y * x - np.logaddexp(0.0, x)) + determinant / 2)
@@ -120,31 +119,34 @@ class Penalized:
             counted: the number of clusters that inform the estimate.
         """
         sums = np.stack([np.bincount(cluster, weights=column) for column in self.scores(fitted).T], axis=1)
-        inverse = np.linalg.inv(self._information(fitted))
+        inverse = self._inverse(expit(self.design @ fitted))
         sandwich = float(((sums @ inverse[place]) ** 2).sum()) * counted / (counted - 1)
         return max(1.0, sandwich / float(inverse[place, place]))
 
     def scores(self, b: Floats) -> Floats:
         """Return the penalized score of each row, (n, k)."""
         p = expit(self.design @ b)
-        return np.asarray(self.design * (self.outcome - p + self._leverage(b) * (0.5 - p))[:, None])
+        return self._scores(p, self._leverage(p))
 
-    def _leverage(self, b: Floats) -> Floats:
+    def _scores(self, p: Floats, leverage: Floats) -> Floats:
+        return np.asarray(self.design * (self.outcome - p + leverage * (0.5 - p))[:, None])
+
+    def _leverage(self, p: Floats) -> Floats:
         """Return the diagonal of the hat matrix for a weight of 1, (n,)."""
-        p, inverse = expit(self.design @ b), np.linalg.inv(self._information(b))
-        return np.asarray(p * (1 - p) * np.einsum("ij,jk,ik->i", self.design, inverse, self.design))
+        return np.asarray(p * (1 - p) * ((self.design @ self._inverse(p)) * self.design).sum(axis=1))
 
-    def _information(self, b: Floats) -> Floats:
-        p = expit(self.design @ b)
-        return np.asarray((self.design * (self.weights * p * (1 - p))[:, None]).T @ self.design)
+    def _inverse(self, p: Floats) -> Floats:
+        return np.asarray(np.linalg.inv(_information(self.design, p, self.weights)))
 
     def maximize(self, start: Floats, free: Bools) -> Floats:
         """Return the coefficients with the largest likelihood, varying those that are `free` from `start`."""
         b, best = start, self.likelihood(start)
         for _ in range(STEPS):
-            gradient = (self.weights @ self.scores(b))[free]
+            p = expit(self.design @ b)
+            leverage = self._leverage(p)
+            gradient = (self.weights @ self._scores(p, leverage))[free]
             # The penalty is worth as many more rows as the leverage, half of them won and half lost.
-            curvature = replace(self, weights=self.weights * (1 + self._leverage(b)))._information(b)
+            curvature = _information(self.design, p, self.weights * (1 + leverage))
             step = np.zeros(len(b))
             step[free] = np.linalg.solve(curvature[np.ix_(free, free)], gradient)
             reached, added = (float(np.abs(self.design @ part).max()) for part in (b, step))
@@ -170,7 +172,7 @@ class Penalized:
             z: the quantile of the signed root of the likelihood ratio.
         """
         free, top = np.arange(len(fitted)) != place, self.likelihood(fitted)
-        error = float(np.sqrt(np.linalg.inv(self._information(fitted))[place, place]))
+        error = float(np.sqrt(self._inverse(expit(self.design @ fitted))[place, place]))
         low, high = (self._limit(fitted, place, free, top, sign * z * error, z) for sign in (-1, 1))
         return low, high
 
