@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from shutil import rmtree
+from shutil import copy, rmtree
 from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,9 +24,10 @@ CASES, JOBS = 6, 3
 
 
 @pytest.fixture(autouse=True)
-def cases(commands: Commands, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cases that the judge finds easy, and a store of the test's own."""
+def cases(commands: Commands, provider: Provider, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cases that the judge finds easy, and stores of the test's own."""
     provider.rule = prefers()
+    copy(empty_store, commands.folder / "mlflow.db")
     commands.write("cases.jsonl", *(pair(number) for number in range(CASES)))
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     monkeypatch.setenv("EVALKIT_STORE", str(commands.folder / "store.sqlite"))
