@@ -23,7 +23,7 @@ OURS = {
     "pointwise": "evalkit.evaluators.pointwise:Pointwise",
 }
 _OF_CLASSES = {**OURS, "pointwise": "evalkit.evaluators.pointwise:PointwiseClass"}
-_OF_REWARDS = {**OURS, "pointwise": "evalkit.evaluators.rewards:Rewards"}
+_OF_REWARDS = {**OURS, "pointwise": "evalkit.evaluators.pointwise:Rewards"}
 
 
 def make_evaluator(

@@ -15,6 +15,7 @@ import yaml
 from evalkit import load_config, run
 from evalkit.cli import main
 from evalkit.errors import ConfigError
+from tests.support.command_line import BRIEF, run_once
 
 JUDGED = "id,prompt,response_a,response_b,winner,order,label\n" + "".join(
     f"{n},Name a prime.,7,9,A,{order},A\n" for n in range(3) for order in ("ab", "ba")
@@ -106,10 +107,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with judged data, and with the run imported from it."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "judged.csv").write_text(JUDGED, "utf-8")
-    words = ["import", "generic", "judged.csv", "tracking=none", "scoring.bootstrap=20", "hydra.run.dir=run"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        assert main(words) == 0
+    run_once(folder, "import", "generic", "judged.csv", *BRIEF, "hydra.run.dir=run")
     return folder
 
 

@@ -13,7 +13,6 @@ import pytest
 from evalkit.audit.datasheet import datasheet, datasheet_files
 from evalkit.audit.metrics import Contrast, outcomes, probe_statistics
 from evalkit.audit.probes import own_probes
-from evalkit.cli import main
 from evalkit.core.translation import in_every_language
 from evalkit.report.findings import findings_of
 from evalkit.report.findings.decisions import USES
@@ -21,7 +20,7 @@ from evalkit.runs import read_run
 from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
 from tests.support.chromium import shoot
-from tests.support.command_line import call_main
+from tests.support.command_line import call_main, run_once
 
 ATTACK = "</script><script>document.title='pwned'</script><img src=x onerror=\"document.title='pwned'\">"
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -42,10 +41,8 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("audit")
     write_pairs(folder / "pairs.jsonl")
     words = ["judge=simulated/authority,simulated/good", "dataset=file", "dataset.path=pairs.jsonl", "tracking=none"]
-    words += ["probe=[authority,master_key]", "scoring.bootstrap=100", "store.url=store.sqlite"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        assert main(["audit", *words, "-q", "-m", "--output", "s"]) == 0
+    words += ["probe=[authority,master_key]", "scoring.bootstrap=100"]
+    run_once(folder, "audit", *words, "-q", "-m", "--output", "s")
     return folder / "s"
 
 
