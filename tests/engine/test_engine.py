@@ -367,12 +367,6 @@ async def test_cases_are_read_lazily():
     assert read < 1000
 
 
-async def test_more_asks_than_one_batch_are_all_answered():
-    judged = await run(700, judges=[Scripted()], runner=RunnerConfig(concurrency=50))
-    assert judged.calls == Calls(planned=1400, sent=1400)
-    assert [j.case_id for j in judged.judgments] == [f"c{i}" for i in range(700) for _ in range(2)]
-
-
 async def test_no_cases_are_no_judgments():
     assert await run(0) == JudgingResult(())
 

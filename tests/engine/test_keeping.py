@@ -48,18 +48,6 @@ async def test_answers_that_come_while_one_is_written_share_the_next_commit_and_
     assert {j.status for j in judged.judgments} == {"ok"}
 
 
-async def test_an_answer_counts_only_once_it_is_kept():
-    store = Disk()
-    keeper = StoreWriter(store)
-    waiting = [asyncio.ensure_future(keeper.keep(f"k{n}", "m", DONE)) for n in range(3)]
-    while not store.commits:
-        await asyncio.sleep(0)
-    assert not any(one.done() for one in waiting)
-    store.go.set()
-    await asyncio.gather(*waiting)
-    assert set(store.kept) == {"k0", "k1", "k2"}
-
-
 async def test_a_commit_that_fails_fails_each_of_its_answers_and_the_next_is_tried():
     class Full(Memory):
         def put_many(self, answers) -> None:
@@ -75,12 +63,6 @@ async def test_a_commit_that_fails_fails_each_of_its_answers_and_the_next_is_tri
         await keeper.keep("large", "m", DONE)
     await keeper.keep("b", "m", DONE)
     assert set(store.kept) == {"b"}
-
-
-async def test_a_store_that_keeps_one_at_a_time_will_do():
-    keeper = StoreWriter(store := Memory())
-    await asyncio.gather(*(keeper.keep(str(n), "m", DONE) for n in range(5)))
-    assert store.puts == ["0", "1", "2", "3", "4"]
 
 
 async def test_what_was_imported_is_left_out_of_collections_only_as_long_as_a_run_lasts():
