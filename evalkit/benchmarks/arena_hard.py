@@ -22,7 +22,7 @@ from evalkit.datasets.named import ForeignError, first_row
 from evalkit.errors import DatasetError
 from evalkit.parsing import AnswerTask, Reply, UnreadableError, read_marks
 from evalkit.scoring.stats.arrays import FUZZ
-from evalkit.scoring.stats.bootstrap import Measures, Tally
+from evalkit.scoring.stats.bootstrap import Measures
 from evalkit.values import Json
 
 _QUESTION: Final = (shape("uid", "category", "prompt"), shape("question_id", "category", "cluster", "turns"))
@@ -129,7 +129,7 @@ def _rule(view: View) -> Measures:
     weights = np.where(graded & won & (np.abs(margin) >= STRONG - FUZZ), STRONG_WEIGHT, 1.0)
     credit = np.where(won, margin > 0, 0.5)
     note = None if graded else "verdicts have no strengths: each counts once"
-    tally, read = Tally(case, len(view.cases)), np.isfinite(margin)
+    tally, read = view.tally.of(case), np.isfinite(margin)
     if len(categories := view.subsets("subset", "category")) > 1:
         parts |= {f"{end}/{name}": one & own for end, one in parts.items() for name, own in categories.items()}
     return [

@@ -22,7 +22,7 @@ from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import first_row
 from evalkit.errors import DatasetError
 from evalkit.scoring.stats.arrays import FUZZ
-from evalkit.scoring.stats.bootstrap import Measures, Tally
+from evalkit.scoring.stats.bootstrap import Measures
 
 _QUESTION: Final = shape("Question", "Category", "Best Answer1")
 
@@ -91,7 +91,7 @@ def _rule(view: View) -> Measures:
     scale = Scale.of(view.config.rubric)
     right = scored.raw > (scale.min + scale.max) / 2 + FUZZ
     there = np.isfinite(scored.raw)
-    tally = Tally(scored.case, len(view.cases))
+    tally = view.tally.of(scored.case)
     kinds = {name.replace("-", "_"): cases for name, cases in view.subsets("subset", "Category").items()}
     found: Measures = []
     for end, own in by_model(view.systems).items():

@@ -16,7 +16,7 @@ from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.text import conversation_text
 from evalkit.scoring.columns import NONE, TIE, ScoreColumns
 from evalkit.scoring.metrics.correlation import concordance, moments, pearson_r
-from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
+from evalkit.scoring.stats.bootstrap import Measures, Statistic
 
 ATTRIBUTES: Final = FACTS["helpsteer"]["values"]["dimension"]
 
@@ -82,7 +82,7 @@ def _kappa_and_pearson(view: View, name: str, scored: ScoreColumns) -> list[Stat
     graded, there = np.isfinite(scored.grade), np.isfinite(scored.score)
     used = graded & there
     count, lost = int(used.sum()), int((graded & ~there).sum())
-    columns = Tally(scored.case[used], len(view.cases)).columns(*moments(scored.score[used], scored.grade[used]))
+    columns = view.tally.of(scored.case[used]).columns(*moments(scored.score[used], scored.grade[used]))
     note = "missing scores are omitted, without bounds" if lost else None
     why = "all scores or grades are equal" if count else f"no scored response has a grade of {name.rpartition('/')[2]}"
     return [

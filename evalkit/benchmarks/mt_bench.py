@@ -35,7 +35,7 @@ from evalkit.datasets.formats import Placed, Row
 from evalkit.errors import DatasetError
 from evalkit.scoring.columns import CODES, NONE, TIE, A
 from evalkit.scoring.stats.arrays import Bools, Codes
-from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
+from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.types import Annotation
 from evalkit.values import Json, JsonObject
 
@@ -175,7 +175,7 @@ def _agreement(view: View, verdict: Codes, rows: Bools, name: str, *, ties: bool
     judge, read = verdict[case], verdict[case] != NONE
     both, one, other = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
     counted = (one != TIE) & (other != TIE) | ties
-    by_vote, by_pair = (Tally(own, len(view.cases)) for own in (case, both))
+    by_vote, by_pair = (view.tally.of(own) for own in (case, both))
     among = read & (ties | (judge != TIE))
     return [
         by_vote.rate(f"mt_bench/{name}", vote == judge, among, ~read & view.whole[case], why=NO_VOTES),
@@ -195,7 +195,7 @@ def mean_scores(view: View, name: str, parts: Mapping[str, Bools]) -> list[Stati
     if scored is None:
         return []
     there, scale = np.isfinite(scored.raw), Scale.of(view.config.rubric)
-    ends, tally = (scale.min, scale.max), Tally(scored.case, len(view.cases))
+    ends, tally = (scale.min, scale.max), view.tally.of(scored.case)
     found = []
     for model, own in by_name(list(view.systems)).items():
         for end, cases in parts.items():
@@ -220,7 +220,7 @@ def win_rates(view: View, name: str, verdict: Codes) -> list[Statistic]:
     won = np.where(verdict == TIE, 0.5, verdict == A)
     credit, there = np.concatenate([won, 1 - won]), np.tile(verdict != NONE, 2)
     lost = np.tile(view.lost(verdict != NONE), 2)
-    tally = Tally(np.tile(pairs.case, 2), len(view.cases))
+    tally = view.tally.of(np.tile(pairs.case, 2))
     found = []
     for model, own in by_name(list(models)).items():
         rows = own & (models != other)

@@ -22,7 +22,7 @@ from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.scoring.columns import NONE, TIE, A, B
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
+from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.types import Metric
 
 NO_PAIR = "no pair could be judged"
@@ -134,7 +134,7 @@ def _chosen_count(view: View, case: int) -> int:
 
 def _best_of(view: View, name: str, cases: Bools) -> Statistic:
     case, _, _, winner = _compare_chosen(view, cases, every=False)
-    count = Tally(case, len(view.cases))
+    count = view.tally.of(case)
     lost, level, unknown = (count(winner == code) for code in (B, TIE, NONE))
     # A single lost comparison decides, whatever a missing one would be.
     open_ = cases & (unknown > 0) & (lost == 0)
@@ -178,7 +178,7 @@ def _ties(view: View, cases: Bools) -> Statistic | Metric:
         (joint, size, -1.0),
     ]
     means = [
-        Tally(rows, len(view.cases)).mean("ties", values, np.isfinite(values), np.isnan(values), span=(low, 1.0))
+        view.tally.of(rows).mean("ties", values, np.isfinite(values), np.isnan(values), span=(low, 1.0))
         for rows, values, low in parts
     ]
     why = "no tied prompt and its reference have scores"
@@ -203,7 +203,7 @@ def _rm_rule(view: View) -> Measures:
     case, i, j, winner = _compare_chosen(view, np.ones(len(view.cases), dtype=bool), every=True)
     chosen = np.array([_chosen_count(view, k) for k in range(len(view.cases))], dtype=np.int64)
     rival = j - chosen[case]
-    tally, there = Tally(case, len(view.cases)), winner != NONE
+    tally, there = view.tally.of(case), winner != NONE
     levels = {"easy": i > rival, "normal": i == rival, "hard": i < rival}
     parts: dict[str, dict[str, Bools]] = {}
     for name, cases in view.subsets("domain").items():  # safety has two parts

@@ -50,7 +50,7 @@ class View:
     @property
     def cases_tally(self) -> Tally:
         """Sums of values by case."""
-        return Tally(np.arange(len(self.cases)), len(self.cases))
+        return Tally.each(len(self.cases))
 
     @property
     def labeled(self) -> Bools:

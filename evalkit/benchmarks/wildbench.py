@@ -20,7 +20,7 @@ from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.benchmarks.scoring_rules import View, nothing
 from evalkit.datasets.formats import Row
 from evalkit.scoring.stats.arrays import Floats
-from evalkit.scoring.stats.bootstrap import Measures, Tally, mean_of
+from evalkit.scoring.stats.bootstrap import Measures, mean_of
 from evalkit.values import Json
 
 SCORE, ADJUSTED = "wildbench/score", "wildbench/adjusted_score"
@@ -90,7 +90,7 @@ def _rule(view: View) -> Measures:
     if scored is None or view.outcome.listed or (rubric.min, rubric.max) != (_LOW, _HIGH):
         return [nothing(SCORE, NEEDS_SCORES), nothing(ADJUSTED, NEEDS_SCORES)]
     there = np.isfinite(scored.raw)
-    score = Tally(scored.case, len(view.cases)).mean(
+    score = view.tally.of(scored.case).mean(
         SCORE, scored.raw, there, ~there, span=(_LOW, _HIGH), why="no response has a score"
     )
 
