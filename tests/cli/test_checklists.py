@@ -165,7 +165,9 @@ def table(path: Path, rubrics: list[Any]) -> None:
         path.write_text("\n".join(map(json.dumps, rows)))
 
 
-@pytest.mark.parametrize("depth", [51, 61, 120, 300, 450, 3000])
+@pytest.mark.parametrize(
+    "depth", [51, *(pytest.param(x, marks=pytest.mark.thorough) for x in (61, 120, 300, 450)), 3000]
+)
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "csv"])
 def test_a_deep_tree_is_one_line(call: Call, run: Call, tmp_path: Path, suffix: str, depth: int) -> None:
     inner = json.dumps(tree(50))
@@ -188,7 +190,7 @@ def test_a_deep_tree_is_one_line(call: Call, run: Call, tmp_path: Path, suffix: 
         assert re.search("nested|flatten|is not a JSON list", line)
 
 
-@pytest.mark.parametrize("depth", [51, 120, 300, 3000])
+@pytest.mark.parametrize("depth", [51, *(pytest.param(x, marks=pytest.mark.thorough) for x in (120, 300)), 3000])
 @pytest.mark.parametrize("file", ["study.yaml", "experiments/deep.yaml", "conf/mode/deep.yaml", "config.yaml"])
 def test_a_deep_tree_in_a_config_is_one_line(run: Call, call: Call, tmp_path: Path, file: str, depth: int) -> None:
     inner = '{"criterion": "It is good", "parts": [' * depth + '"x"' + "]}" * depth

@@ -87,7 +87,9 @@ def test_one_leaderboard_has_all_kinds_with_cost_and_latency(capfd, provider, re
     assert len(provider.requests) == sent  # judging is paid for once
 
 
-@pytest.mark.parametrize("name", PRICES)
+@pytest.mark.parametrize(
+    "name", ["reward", *(pytest.param(x, marks=pytest.mark.thorough) for x in ("tuned", "chatty"))]
+)
 def test_a_budget_holds_and_the_rest_is_sent_later(capfd, provider, rewards, tmp_path, name):
     def sent() -> int:
         return sum(path in ("/classify", "/v1/completions", "/v1/chat/completions") for path in provider.paths)
