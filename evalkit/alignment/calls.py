@@ -79,10 +79,6 @@ class Asking:
     spent: Spent = field(default_factory=Spent)
     last: float = 0.0
 
-    def covers(self, cases: int) -> bool:
-        """Return whether the rest of the budget probably pays for so many cases."""
-        return self.spent.usd + self.last * cases <= self.budget_usd
-
     def answer(self, candidate: Candidate, side: Side, *, reserve: int | None = None) -> Side | None:
         """Return a side with the answers under a candidate, `None` if the budget did not pay for all of them.
 
@@ -96,8 +92,8 @@ class Asking:
             AnswersError: if more calls fail than `runner.max_failure_rate` allows.
             Signaled: if the user stopped it; received answers are stored.
         """
-        if reserve is not None and not self.covers(len(side.cases) + reserve):
-            return None
+        if reserve is not None and self.spent.usd + self.last * (len(side.cases) + reserve) > self.budget_usd:
+            return None  # the rest of the budget probably does not pay for so many cases
         config, templates = candidate.of(self.result.config), candidate.templates
         side = with_items(self.result.config, config, side)
         before, cases = self.spent.usd, [*map(without_labels, side.cases)]
