@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalkit.cli import main
 from evalkit.config import RunConfig
 from evalkit.decision import LABELS_NEEDED
 from evalkit.report.figures.curves import MOST, confusion
@@ -29,7 +27,6 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
 
 NAMES = ("comply", "refuse", "partial")
-FILE = Path(__file__).parents[1] / "scoring" / "files" / "classes.jsonl"
 CONFIG = RunConfig.model_validate(
     {
         "judge": {"model": "judge"},
@@ -174,16 +171,3 @@ def test_each_class_has_its_rows_in_a_figure():
     assert "refuse: recall" in figures["classes"]
     assert "refuse：召回率" in figures["classes"]
     assert "Matthews" in figures["coefficients"]
-
-
-def test_a_run_by_class_reports_them(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    words = ["judge=simulated/good", "mode=pointwise", "rubric=yes_no", "dataset=file", f"dataset.path={FILE}"]
-    quiet = ["tracking=none", f"store.url=sqlite:///{tmp_path}/answers.db", "hydra.run.dir=run"]
-    assert main(["run", *words, *quiet, "scoring.bootstrap=100"]) == 0
-    out = capsys.readouterr().out
-    assert "class/balanced_accuracy" in out
-    assert "class/yes/rate" in out
-    assert {"confusion.svg", "classes.svg"} <= {path.name for path in (tmp_path / "run" / "figures").iterdir()}
-    assert "kappa" in (tmp_path / "run" / "findings.md").read_text("utf-8")
-    assert "yes: recall" in (tmp_path / "run" / "report.html").read_text("utf-8")

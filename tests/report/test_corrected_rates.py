@@ -11,19 +11,10 @@ import pytest
 from evalkit import load_config, run
 
 
-def test_a_run_with_some_labels_shows_its_corrected_rates(tmp_path: Path) -> None:
-    lines = (files("evalkit") / "datasets" / "samples" / "sample.jsonl").read_text("utf-8").splitlines()
-    cases = [json.loads(line) for line in lines]
-    for case in cases[::2]:
-        del case["label"]
-    words = ["judge=simulated/good", "tracking=none", "scoring.bootstrap=200", f"store.url={tmp_path / 's.sqlite'}"]
-    run(load_config(overrides=words), tmp_path / "run", cases=cases)
-    assert "corrected by 12 labels" in (tmp_path / "run" / "findings.md").read_text("utf-8")
-    assert (tmp_path / "run" / "figures" / "corrected.svg").is_file()
-
-
 @pytest.mark.parametrize(("probability", "shown"), [(0.5, True), ("unknown", False)])
-def test_labels_of_picked_cases_correct_no_rate(tmp_path: Path, probability: float | str, shown: bool) -> None:
+def test_labels_at_random_correct_rates_and_those_of_picked_cases_none(
+    tmp_path: Path, probability: float | str, shown: bool
+) -> None:
     lines = (files("evalkit") / "datasets" / "samples" / "sample.jsonl").read_text("utf-8").splitlines()
     cases = [json.loads(line) for line in lines]
     for number, case in enumerate(cases):
@@ -36,4 +27,5 @@ def test_labels_of_picked_cases_correct_no_rate(tmp_path: Path, probability: flo
     assert ("labels/effective" in result.metrics, "labels/picked" in result.metrics) == (shown, not shown)
     found = (tmp_path / "run" / "findings.md").read_text("utf-8")
     assert ("corrected by 12 labels" in found) == shown
+    assert not shown or (tmp_path / "run" / "figures" / "corrected.svg").is_file()
     assert ("not about the data set" in found) == (not shown)

@@ -14,9 +14,10 @@ from babel.messages.pofile import read_po
 
 from evalkit.config import GateConfig
 from evalkit.core.translation import Text, gettext, in_every_language, joined, ngettext, pgettext, translator
+from evalkit.plugins import iter_benchmarks
 from evalkit.report.findings.finding import finding
-from evalkit.report.texts import metric_title, note_words
-from evalkit.scoring.catalog import full_catalog
+from evalkit.report.texts import metric_title, metric_words, note_words
+from evalkit.scoring.catalog import CATALOG, benchmark_title, full_catalog
 from evalkit.scoring.gate_rules import judge_metrics
 from evalkit.types import Metric
 
@@ -112,3 +113,29 @@ def test_the_reason_of_a_ruling_is_translated(
         assert english == ruling.why
         words = re.findall(r"[a-z]{3,}", chinese.replace("`by: value`", ""))
         assert set(words) <= {"value", "low", "high", "worst_low", "worst_high", "worst"}, chinese
+
+
+@pytest.mark.parametrize(
+    ("name", "english"),
+    [
+        ("ranking/rating/gpt-4/turbo", "gpt-4/turbo: rating"),
+        ("conflict/rate/clarity", "clarity: cases with a cycle"),
+        ("conflict/rate", "Cases with a cycle"),
+        ("judge/one/ranking/win_rate/x", "one: x: win rate"),
+        ("something/else", "something/else"),
+        ("llmbar/mean_accuracy/gptinst", "LLMBar: mean accuracy of the orders, GPTInst"),
+        ("mt_bench/score/vicuna-13b/turn2", "MT-Bench: score, vicuna-13b, second turn"),
+        ("checklist/met_rate/tag/summary", "Items met: summary"),  # a word of SummEval, but not here
+        ("judge/one/pandalm/f1", "one: PandaLM: macro F1"),
+    ],
+)
+def test_metrics_have_names_for_people(name: str, english: str) -> None:
+    assert metric_words(name)[0] == english
+
+
+def test_every_benchmark_has_a_title_and_a_number_that_it_is_known_by() -> None:
+    for benchmark in iter_benchmarks():
+        assert benchmark_title(benchmark)
+        assert CATALOG.is_headline(benchmark.main_metric)  # type: ignore[attr-defined]
+        assert benchmark.main_metric.startswith(f"{benchmark.name}/")  # type: ignore[attr-defined]
+    assert metric_words("summeval/coherence/system/kendall")[1] == "SummEval：连贯性，系统级，Kendall τ 相关"
