@@ -37,6 +37,8 @@ def found(metric: str, values: dict[str, tuple], mode: str = "pairwise") -> list
         ({"agreement/accuracy": (0.52, 0.38, 0.66), "agreement/kappa": (0.1, -0.1, 0.3)}, "warn",
          "Agreement with the labels: accuracy 0.52 [0.38, 0.66], kappa 0.10 [-0.10, 0.30]."),
         ({"agreement/accuracy": (0.5, 0.4, 0.6, 90), "agreement/kappa": (0.0, -0.1, 0.1)}, "bad", "accuracy 0.50"),
+        ({"agreement/accuracy": (0.9, 0.8, 1.0), "tie_rate": (0.1,)}, "warn",
+         "accuracy 0.90 [0.80, 1.00] (a tie is wrong unless the label is one)."),
         ({"agreement/accuracy": (None, None, None, 0)}, "info", "No labels to compare with: it is unknown"),
         ({"agreement/accuracy": (None, None, None, 0, 3), "missing/failed": (1.0,)}, "bad",
          "No labeled case has a usable answer: its agreement with the labels is unknown."),
@@ -112,6 +114,7 @@ def test_a_finding_says_what_its_interval_shows(values, tone, text):
         ("human/gap", {"human/gap": (0.1,), **ANNOTATORS}, "pairwise"),
         ("conflict/rate", {"conflict/rate": (0.0,)}, "listwise"),
         ("conflict/rate", {"conflict/rate": (0.0,)}, "pointwise"),
+        ("checklist/met_rate", {"checklist/accuracy": (0.9, 0.8, 0.95)}, "checklist"),
     ],
 )
 def test_there_is_none_where_nothing_is_shown(metric, values, mode):
