@@ -148,6 +148,13 @@ def test_22_labels_can_show_an_agreement_of_90_percent():
                 check_labels(config("small", "large"), some, Clusters.each(count))
 
 
+def test_with_few_labels_the_first_judge_has_all_of_delta():
+    sure = np.ones(25)
+    votes = {name: Vote(name, sure > 0, sure > 0, sure) for name in ("small", "large")}
+    found = Cascade.of(config("small", "large").judge, votes, sure > 0, sure > 0)
+    assert (found.steps[0].threshold, found.steps[0].labels, found.steps[1].threshold) == (1.0, 25, None)
+
+
 # Verdicts and metrics of pairs
 
 
