@@ -161,20 +161,20 @@ def conversations_of(verdicts, labels=None):
     )
 
 
-@given(conversations_of(st.sampled_from(["pass", "unsure", "fail"])))
-def test_classes(conversations):
-    metrics = run_of(conversations)
-    check(metrics, obvious(conversations, lambda name: None if name is None else name == "pass"))
-    halves, slope = agreement(conversations, lambda verdict, label: verdict == label)
-    check(metrics, halves)
-    assert metrics[SLOPE].value == (None if slope is None else pytest.approx(slope, abs=1e-9))
+KINDS = {
+    "classes": (st.sampled_from(["pass", "unsure", "fail"]), lambda name: name == "pass", lambda one, two: one == two),
+    "scores": (st.integers(1, 5).map(float), lambda score: score >= 3, lambda one, two: 1 - abs(one - two) / 4),
+}
 
 
-@given(conversations_of(st.integers(1, 5).map(float)))
-def test_scores(conversations):
-    metrics = run_of(conversations, "scores")
-    check(metrics, obvious(conversations, lambda score: None if score is None else score >= 3))
-    halves, slope = agreement(conversations, lambda score, grade: 1 - abs(score - grade) / 4)
+@pytest.mark.parametrize("mode", KINDS)
+@given(st.data())
+def test_classes_and_scores(mode, data):
+    values, passes, agree = KINDS[mode]
+    conversations = data.draw(conversations_of(values))
+    metrics = run_of(conversations, mode)
+    check(metrics, obvious(conversations, lambda value: None if value is None else passes(value)))
+    halves, slope = agreement(conversations, agree)
     check(metrics, halves)
     assert metrics[SLOPE].value == (None if slope is None else pytest.approx(slope, abs=1e-9))
 
