@@ -136,3 +136,8 @@ def test_calibration_bounds_what_is_missing(configure, make_case, judged):
     unstated = score_run(configure(swap={"policy": "none"}), cases, judgments[2:3]).metrics
     assert unstated["calibration/ece"].value is None
     assert "stated confidence" in unstated["calibration/brier"].note
+
+
+def test_formats_without_winners_by_criterion_contradict_no_winner(configure, make_case, passes):
+    metrics = run(configure, make_case, passes, [(1, 1)], output={"format": "bracket"})
+    assert "criteria/overall_disagreement" not in metrics
