@@ -99,8 +99,8 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
     """Return the judgments of a file in a known format, otherwise those of tables."""
     from evalkit.benchmarks.judgment_files import peek
     from evalkit.interop import Options, import_judgments
+    from evalkit.interop.formats import GENERIC, format_names, importer
     from evalkit.interop.import_file import imported
-    from evalkit.interop.importers import GENERIC, format_names, importer
     from evalkit.interop.roles import AmbiguousTableError, Choices, read_table
 
     path, where = paths[0], ", ".join(names)
@@ -143,7 +143,7 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
 
 def _logs(path: Path, depth: int = 4) -> Iterator[tuple[Path, str]]:
     """Yield the files and folders in a known format at a path, with the format."""
-    from evalkit.interop.importers import recognize_format
+    from evalkit.interop.formats import recognize_format
 
     if name := recognize_format(path):
         yield path, name

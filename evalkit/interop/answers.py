@@ -17,8 +17,8 @@ from evalkit.datasets.compression import bare_name, inner_suffix
 from evalkit.datasets.field_mapping import FIELDS, MESSAGES
 from evalkit.datasets.formats import Row
 from evalkit.errors import DatasetError
+from evalkit.interop.formats import is_format, tools
 from evalkit.interop.import_file import CLASSES, DIFFERENT, GRADES, TEXTS, read_format, to_cases
-from evalkit.interop.importers import is_format, tools
 from evalkit.types import Case, Judgment
 from evalkit.values import Json, JsonObject, frozen
 

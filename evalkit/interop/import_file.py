@@ -24,7 +24,7 @@ from evalkit.core.scale import fold_class
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import reader_for
 from evalkit.errors import ConfigError, DatasetError
-from evalkit.interop.importers import (
+from evalkit.interop.formats import (
     DAMAGE,
     GENERIC,
     UNKNOWN,

@@ -99,7 +99,7 @@ def note_words(note: str) -> Words:
     return in_every_language(note_text(note))
 
 
-_FILES: Final = ("figures/captions.toml", "assets/words.toml", "findings/sentences.toml")
+_FILES: Final = ("figures/captions.toml", "assets/words.toml", "findings/decisions.toml")
 _TABLE: Final = {
     section: table
     for file in _FILES

@@ -115,19 +115,14 @@ def length_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
     yield finding(longer, "warn" if clear else "info", text)
 
 
-def bias_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
-    """Yield the findings on length at equal label, order beyond noise, repeats, and the own family."""
-    for find in (_length_at_label, _order, _repeats, _identical, _own_family):
-        yield from find(metrics)
-
-
 def length_at_label(metrics: Metrics) -> Metric | None:
     """Return the slope of verdicts on length at equal label, `None` where the labels do not determine it."""
     slope = known(metrics, "length/slope_at_label")
     return None if slope is None or side(slope, 0.0) == "unknown" else slope
 
 
-def _length_at_label(metrics: Metrics) -> Iterator[Finding]:
+def label_length_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+    """Yield whether length sways the judge at equal label."""
     slope = length_at_label(metrics)
     if slope is None:
         return
@@ -142,7 +137,8 @@ def _length_at_label(metrics: Metrics) -> Iterator[Finding]:
     yield finding(slope, "info" if where == "unclear" else "warn", text)
 
 
-def _order(metrics: Metrics) -> Iterator[Finding]:
+def order_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+    """Yield how much the order of answers sways it beyond its own noise."""
     effect, repeat = known(metrics, "position/order_effect"), known(metrics, "position/repeat_consistency")
     if effect is None or repeat is None or side(effect, 0.0) == "unknown":
         return
@@ -161,12 +157,14 @@ def _order(metrics: Metrics) -> Iterator[Finding]:
     yield finding(effect, "warn" if swayed else "info", text.fill(rate=percent(repeat)))
 
 
-def _identical(metrics: Metrics) -> Iterator[Finding]:
+def identical_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+    """Yield how often it prefers one of two identical answers."""
     if (rate := known(metrics, "position/identical_preference")) is not None and rate.value:
         yield finding(rate, "bad", gettext("Prefers one of two identical answers in {rate} of {n:,} comparisons."))
 
 
-def _repeats(metrics: Metrics) -> Iterator[Finding]:
+def repeat_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+    """Yield how often two answers to one question differ."""
     if (rate := known(metrics, "samples/flip_rate")) is not None:
         text = ngettext(
             "Two answers to one question differ in {rate} of cases ({n:,} repeated question).",
@@ -176,7 +174,8 @@ def _repeats(metrics: Metrics) -> Iterator[Finding]:
         yield finding(rate, "info", text)
 
 
-def _own_family(metrics: Metrics) -> Iterator[Finding]:
+def family_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+    """Yield whether it favors its own model family at equal label."""
     preference = known(metrics, "self/preference")
     if preference is None or (where := side(preference, 0.0)) == "unknown":
         return

@@ -17,7 +17,15 @@ from evalkit.decision import (
 )
 from evalkit.judges.setup import LOCAL
 from evalkit.report.findings.agreement import agreement_findings, checklist_findings, class_agreement, turn_findings
-from evalkit.report.findings.biases import bias_findings, length_findings, position_findings
+from evalkit.report.findings.biases import (
+    family_findings,
+    identical_findings,
+    label_length_findings,
+    length_findings,
+    order_findings,
+    position_findings,
+    repeat_findings,
+)
 from evalkit.report.findings.corrections import class_corrections, correction_findings, transport_findings
 from evalkit.report.findings.decisions import headline
 from evalkit.report.findings.finding import Finding, finding, has_classes
@@ -170,7 +178,11 @@ FINDERS: Final[tuple[Callable[[Metrics, str], Iterator[Finding]], ...]] = (
     tie_findings,
     aggregate_findings,
     length_findings,
-    bias_findings,
+    label_length_findings,
+    order_findings,
+    repeat_findings,
+    identical_findings,
+    family_findings,
     annotator_findings,
     conflict_findings,
     score_findings,

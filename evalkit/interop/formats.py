@@ -1,0 +1,101 @@
+"""Which formats `evalkit import` knows, and which one a file has: each module of `importers` is one.
+
+The `IMPORTER` of a module detects a file and reads its records. Adding a module adds a format; those of benchmarks
+are in their modules (`evalkit.benchmarks`).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from shlex import quote
+
+from evalkit.benchmarks.benchmark import Importer
+from evalkit.benchmarks.judgment_files import Peek, peek
+from evalkit.datasets.named import recognize_benchmark
+from evalkit.errors import ConfigError, did_you_mean
+from evalkit.interop import importers as package
+from evalkit.plugins import iter_benchmarks
+
+GENERIC = "generic"
+DAMAGE = (TypeError, AttributeError, ValueError, KeyError, IndexError, OverflowError, RecursionError)
+"""What readers raise if any value of a nested log has another type than its tool writes."""
+UNKNOWN = "use another file"
+"""The remedy for an unknown file."""
+
+
+def importers() -> dict[str, Importer]:
+    """Return the importer of each format by name: the generic one, then benchmarks, then tools."""
+    own = tools()
+    published = (benchmark.importer for benchmark in iter_benchmarks() if benchmark.importer is not None)
+    return {GENERIC: own[GENERIC], **{one.name: one for one in published}, **own}
+
+
+def tools() -> dict[str, Importer]:
+    """Return the importers that are modules of `importers`, by name."""
+    modules = (import_module(module.name) for module in iter_modules(package.__path__, f"{package.__name__}."))
+    return {module.IMPORTER.name: module.IMPORTER for module in modules}
+
+
+def formats() -> dict[str, str]:
+    """Return each import format with a description of its files."""
+    return {name: one.about for name, one in importers().items()}
+
+
+def importer(name: str) -> Importer:
+    """Return the importer of a format.
+
+    Raises:
+        ConfigError: If there is no such format.
+    """
+    known = importers()
+    if name not in known:
+        raise ConfigError("no such format", where=f"evalkit import {name}", remedy=did_you_mean(name, known))
+    return known[name]
+
+
+def recognize_format(path: Path) -> str | None:
+    """Detect the format of a file or folder; `None` if it is unknown."""
+    return _detected(peek(path))
+
+
+def _detected(start: Peek) -> str | None:
+    return next((name for name, one in importers().items() if name != GENERIC and is_format(one, start)), None)
+
+
+def is_format(made: Importer, start: Peek) -> bool:
+    """Return whether a file looks like a format; a damaged one does not."""
+    try:
+        return bool(made.sniff(start))
+    except DAMAGE:
+        return False
+
+
+def format_names(start: Peek) -> str | None:
+    """Return the remedy for a file of a known format; `None` if the format is unknown."""
+    if name := _detected(start):
+        return f"it looks like {_command(name, start.path)}"
+    if benchmark := recognize_benchmark(start.path):
+        return f"it has no judge's verdicts and {benchmark.hint} in evalkit run"
+    return None
+
+
+def describe_formats(start: Peek) -> str:
+    """Return the remedy for a file that is not in the named format."""
+    if remedy := format_names(start):
+        return remedy
+    if not start.row and not start.top:
+        return UNKNOWN
+    keys = ", ".join(map(str, list(start.row or start.top)[:8]))
+    return f"its columns are {keys}; map them with evalkit import generic … --fields"
+
+
+def describe_file(path: Path) -> str | None:
+    """Return the remedy for a file used as cases that has judgments; `None` if it has no known ones."""
+    name = recognize_format(path)
+    return None if name is None else f"it has judgments and looks like {_command(name, path)}"
+
+
+def _command(name: str, path: Path) -> str:
+    return f"{name}: evalkit import {name} {quote(str(path))}"
