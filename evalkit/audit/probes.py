@@ -54,7 +54,6 @@ SINGLE: Final = ("pointwise", "checklist")
 """The modes that judge one response at a time."""
 ALL: Final = (*PAIRS, *SINGLE)
 
-
 _CHINESE = re.compile("[\u3400-\u9fff]")
 
 

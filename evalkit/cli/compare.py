@@ -222,8 +222,8 @@ def _print(comparison: Comparison, results: Sequence[RunResult]) -> None:
     for entry in comparison.stops:
         name = entry.metric.name
         console.print(
-            f"note: {entry.run} stopped once {name} was known: its interval in the row {name} ({STOP}) holds at any "
-            "stopping time, all others and the tests are as if the number of cases had been fixed",
+            f"note: {entry.run} had a {STOP} on {name}: the interval in the row {name} ({STOP}) holds at any stopping "
+            "time, all others and the tests are as if the number of cases had been fixed",
             soft_wrap=True,
         )
     for rows in (values_table(comparison, [result.decision for result in results]), differences_table(comparison)):

@@ -1,15 +1,6 @@
 """The settings of a run, frozen and validated."""
 
-from evalkit.config.data import (
-    DatasetConfig,
-    GateConfig,
-    JoinConfig,
-    LeadRule,
-    MetricRule,
-    SampleConfig,
-    SplitConfig,
-    TrackingConfig,
-)
+from evalkit.config.data import DatasetConfig, GateConfig, JoinConfig, LeadRule, MetricRule, SampleConfig, SplitConfig
 from evalkit.config.run_config import NOT_MEASURED, RunConfig, defaults, refuse_cascade
 from evalkit.config.sections import (
     CHECKLIST,
@@ -33,6 +24,7 @@ from evalkit.config.sections import (
     TieConfig,
     criteria_by_name,
 )
+from evalkit.config.tracking import TrackingConfig
 
 __all__ = [
     "CHECKLIST",

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, get_origin
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from evalkit.config.data import DatasetConfig, GateConfig, TrackingConfig, parse_label_map
+from evalkit.config.data import DatasetConfig, GateConfig, parse_label_map
 from evalkit.config.sections import (
     CHECKLIST,
     Criteria,
@@ -32,6 +32,7 @@ from evalkit.config.sections import (
     SwapConfig,
     TieConfig,
 )
+from evalkit.config.tracking import TrackingConfig
 from evalkit.core.display import relative
 from evalkit.core.hashing import digest
 from evalkit.core.redaction import remedy_for, secrets_of

@@ -13,7 +13,7 @@ from evalkit.scoring.compare import Comparison, Difference
 from evalkit.types import Metric
 
 STOP = "runner.stop"
-"""Marks the metric that stopped a run, on all of its cases."""
+"""Marks the metric that may stop a run, on all of its cases."""
 
 
 def values_table(comparison: Comparison, decisions: Sequence[Decision] = ()) -> list[list[str]]:

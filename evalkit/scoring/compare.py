@@ -70,7 +70,7 @@ class RunEntry:
 
     @property
     def stop(self) -> str:
-        """The metric that stopped the run; empty if none did."""
+        """The metric that may stop the run; empty if none may."""
         return "" if self.config.runner.stop is None else self.config.runner.stop.metric
 
     def on(self, cases: Sequence[Case]) -> RunEntry:
@@ -285,8 +285,8 @@ class Comparison(Shown):
         differences: the difference of each pair of runs in each metric.
         between: the agreement of each pair of runs.
         clusters: a note on the clusters; `None` if each case is its own cluster.
-        stops: the metric of each run that stopped once it was known, on all cases of the run; its interval holds at any
-            stopping time.
+        stops: the metric of `runner.stop` of each run that has one, on all cases of the run; its interval holds at any
+            stopping time, whether it stopped the run or not.
     """
 
     runs: tuple[str, ...]

@@ -6,10 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from evalkit.core.display import fixed, interval, percent
 from evalkit.core.translation import Message, gettext, joined, pgettext
-from evalkit.decision import (
-    Metrics,
-    known,
-)
+from evalkit.decision import Metrics, known
 from evalkit.report.findings.finding import NAMED, Finding, Tone, class_names, finding
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.scoring.metrics.transport import GAP, MEAN

@@ -8,15 +8,11 @@ from typing import Literal, TypeAlias
 
 from evalkit.core.display import interval, percent, points, visible
 from evalkit.core.translation import Message, Text, in_every_language
-from evalkit.decision import (
-    BALANCED,
-    Metrics,
-)
+from evalkit.decision import BALANCED, Metrics
 from evalkit.types import Metric
 from evalkit.values import frozen
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "info"]
-
 
 _MARKS = re.compile(r"[\\`<\[\]*_!]")
 

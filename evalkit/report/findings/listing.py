@@ -11,10 +11,7 @@ from typing import Final
 
 from evalkit.core.display import interval
 from evalkit.core.translation import Text, gettext, joined, ngettext, pgettext
-from evalkit.decision import (
-    Metrics,
-    known,
-)
+from evalkit.decision import Metrics, known
 from evalkit.judges.setup import LOCAL
 from evalkit.report.findings.agreement import agreement_findings, checklist_findings, class_agreement, turn_findings
 from evalkit.report.findings.biases import (

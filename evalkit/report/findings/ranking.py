@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from evalkit.core.translation import Text, gettext, joined, ngettext, pgettext
-from evalkit.decision import (
-    Metrics,
-    known,
-)
+from evalkit.decision import Metrics, known
 from evalkit.report.findings.finding import NAMED, Finding, finding
 from evalkit.values import Json
 

@@ -6,10 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from evalkit.core.display import fixed, interval, quoted
 from evalkit.core.translation import Text, gettext, joined, ngettext
-from evalkit.decision import (
-    Metrics,
-    known,
-)
+from evalkit.decision import Metrics, known
 from evalkit.report.findings.finding import Finding, finding
 from evalkit.report.texts import metric_measure
 from evalkit.scoring.catalog import CATALOG, COLUMNS
