@@ -14,7 +14,7 @@ from xml.etree import ElementTree as Xml
 
 from pydantic import ValidationError
 
-from evalkit.benchmarks.scoring_rules import slug
+from evalkit.benchmarks.shared.scoring_rules import slug
 from evalkit.config import GateConfig, LeadRule, RunConfig
 from evalkit.core.atomic_files import file_errors
 from evalkit.core.resources import project

@@ -15,12 +15,12 @@ from typing import Final, TypeAlias
 
 from evalkit.audit.plan import SEPARATOR, trimmed
 from evalkit.audit.probes import PARAPHRASE, find_probe, language_of
-from evalkit.benchmarks.judgment_files import rows_of
 from evalkit.config import RunConfig, SwapConfig
 from evalkit.core.hashing import text_digest
 from evalkit.core.resources import project
 from evalkit.errors import ConfigError, DatasetError, PromptError
 from evalkit.evaluators.base import Reading, conclude, is_cut_off
+from evalkit.foreign_files.judgment_files import rows_of
 from evalkit.parsing import UnreadableError, drop_thinking, is_refusal
 from evalkit.plugins import PROMPTS, folders
 from evalkit.prompting import Prompts, marked_texts, neutralize

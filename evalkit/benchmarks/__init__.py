@@ -4,9 +4,8 @@
 `evalkit.benchmarks`. What a benchmark needs is exported here.
 """
 
-from evalkit.benchmarks.benchmark import (
+from evalkit.benchmarks.shared.benchmark import (
     Benchmark,
-    Importer,
     RowLocation,
     Source,
     benchmark_files,
@@ -18,10 +17,10 @@ from evalkit.benchmarks.benchmark import (
     row_by_row,
     shape,
 )
-from evalkit.benchmarks.judgment_files import LocatedRow, grouped, located_rows, with_columns
-from evalkit.benchmarks.layouts import decided, records_of
-from evalkit.benchmarks.records import Options, ParsedFile
-from evalkit.benchmarks.scoring_rules import View, blend, labeled_rates, mean, nothing, orders_agree, rates
+from evalkit.benchmarks.shared.scoring_rules import View, blend, labeled_rates, mean, nothing, orders_agree, rates
+from evalkit.foreign_files.judgment_files import LocatedRow, grouped, located_rows, with_columns
+from evalkit.foreign_files.layouts import decided, records_of
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.scoring.catalog import MetricSpec
 from evalkit.scoring.columns import NONE
 

@@ -14,14 +14,14 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.baseline import NO_MODEL, Answers, contests, find_baseline
-from evalkit.benchmarks.benchmark import FACTS, Benchmark, Source, benchmark, published_rows
-from evalkit.benchmarks.judgment_files import LocatedRow, located_rows, number, sibling_file, with_columns
-from evalkit.benchmarks.layouts import Cells, Field, cells_of, records_of
-from evalkit.benchmarks.records import UNORDERED, NumberedNames, Options, ParsedFile
-from evalkit.benchmarks.scoring_rules import View, mean
+from evalkit.benchmarks.shared.baseline import NO_MODEL, Answers, contests, find_baseline
+from evalkit.benchmarks.shared.benchmark import FACTS, Benchmark, Source, benchmark, published_rows
+from evalkit.benchmarks.shared.scoring_rules import View, mean
 from evalkit.datasets.formats import Placed, Row
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import LocatedRow, located_rows, number, sibling_file, with_columns
+from evalkit.foreign_files.layouts import Cells, Field, cells_of, records_of
+from evalkit.foreign_files.records import UNORDERED, NumberedNames, Options, ParsedFile
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.stats.logistic import expit

@@ -11,15 +11,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.baseline import NO_MODEL, Answers, contests, find_baseline
-from evalkit.benchmarks.benchmark import FACTS, Benchmark, Source, benchmark, published_rows, shape
-from evalkit.benchmarks.judgment_files import LocatedRow, Peek, located_rows, pair_in, text
-from evalkit.benchmarks.layouts import Cells, records_of
-from evalkit.benchmarks.records import Options, ParsedFile
-from evalkit.benchmarks.scoring_rules import View, mean
+from evalkit.benchmarks.shared.baseline import NO_MODEL, Answers, contests, find_baseline
+from evalkit.benchmarks.shared.benchmark import FACTS, Benchmark, Source, benchmark, published_rows, shape
+from evalkit.benchmarks.shared.scoring_rules import View, mean
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import ForeignError, first_row
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import LocatedRow, Peek, located_rows, pair_in, text
+from evalkit.foreign_files.layouts import Cells, records_of
+from evalkit.foreign_files.records import Options, ParsedFile
 from evalkit.parsing import AnswerTask, Reply, UnreadableError, read_marks
 from evalkit.scoring.stats.arrays import FUZZ
 from evalkit.scoring.stats.bootstrap import Measures

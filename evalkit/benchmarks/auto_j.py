@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from evalkit.benchmarks.benchmark import FACTS, benchmark, one_of, row_by_row
-from evalkit.benchmarks.layouts import Field
-from evalkit.benchmarks.scoring_rules import View, labeled_rates, orders_agree
+from evalkit.benchmarks.shared.benchmark import FACTS, benchmark, one_of, row_by_row
+from evalkit.benchmarks.shared.scoring_rules import View, labeled_rates, orders_agree
+from evalkit.foreign_files.layouts import Field
 from evalkit.scoring.stats.bootstrap import Measures
 
 _GROUP_OF: Final = {name: group for group, names in FACTS["auto_j"]["tables"]["groups"].items() for name in names}

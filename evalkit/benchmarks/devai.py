@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import (
+from evalkit.benchmarks.shared.benchmark import (
     Benchmark,
     Source,
     answers_of,
@@ -23,12 +23,12 @@ from evalkit.benchmarks.benchmark import (
     json_objects,
     listed,
 )
-from evalkit.benchmarks.judgment_files import Peek, load_object, require
-from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
-from evalkit.benchmarks.scoring_rules import nothing
+from evalkit.benchmarks.shared.scoring_rules import nothing
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import files_in
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import Peek, load_object, require
+from evalkit.foreign_files.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
 from evalkit.scoring.verdicts.checklists import MET, NOT_MET, ItemColumns

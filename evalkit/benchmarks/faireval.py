@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, choice
-from evalkit.benchmarks.scoring_rules import UNREAD, View, labeled_rates, orders_agree
+from evalkit.benchmarks.shared.benchmark import Benchmark, Source, benchmark, choice
+from evalkit.benchmarks.shared.scoring_rules import UNREAD, View, labeled_rates, orders_agree
 from evalkit.datasets.formats import Placed
 from evalkit.datasets.named import ForeignError, first_row, rows_of
 from evalkit.errors import DatasetError

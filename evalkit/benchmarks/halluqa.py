@@ -12,15 +12,15 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, published_rows, shape
-from evalkit.benchmarks.judgment_files import LocatedRow, Peek, grouped, located_rows, peek, sibling_file
-from evalkit.benchmarks.layouts import Cells, records_of
-from evalkit.benchmarks.records import Options, ParsedFile
-from evalkit.benchmarks.scoring_rules import View, by_model, nothing, with_all
+from evalkit.benchmarks.shared.benchmark import Benchmark, Source, benchmark, published_rows, shape
+from evalkit.benchmarks.shared.scoring_rules import View, by_model, nothing, with_all
 from evalkit.core.scale import Scale
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import first_row
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import LocatedRow, Peek, grouped, located_rows, peek, sibling_file
+from evalkit.foreign_files.layouts import Cells, records_of
+from evalkit.foreign_files.records import Options, ParsedFile
 from evalkit.scoring.stats.arrays import FUZZ
 from evalkit.scoring.stats.bootstrap import Measures
 

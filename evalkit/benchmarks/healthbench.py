@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import (
+from evalkit.benchmarks.shared.benchmark import (
     RowLocation,
     answers_of,
     benchmark,
@@ -19,9 +19,9 @@ from evalkit.benchmarks.benchmark import (
     row_by_row,
     shape,
 )
-from evalkit.benchmarks.judgment_files import text
 from evalkit.datasets.formats import Row
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import text
 from evalkit.scoring.metrics.checklists import UNCLIPPED, checklist_statistics
 from evalkit.scoring.stats.arrays import Floats
 from evalkit.scoring.stats.bootstrap import Statistic, mean_of

@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import FACTS, Benchmark, Source, benchmark, choice, published_rows, shape
-from evalkit.benchmarks.judgment_files import LocatedRow
-from evalkit.benchmarks.layouts import Field, value_of
-from evalkit.benchmarks.scoring_rules import View, by_dimension
+from evalkit.benchmarks.shared.benchmark import FACTS, Benchmark, Source, benchmark, choice, published_rows, shape
+from evalkit.benchmarks.shared.scoring_rules import View, by_dimension
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.text import conversation_text
+from evalkit.foreign_files.judgment_files import LocatedRow
+from evalkit.foreign_files.layouts import Field, value_of
 from evalkit.scoring.columns import NONE, TIE, ScoreColumns
 from evalkit.scoring.metrics.correlation import concordance, moments, pearson_r
 from evalkit.scoring.stats.bootstrap import Measures, Statistic

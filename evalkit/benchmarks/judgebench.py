@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import FACTS, benchmark, choice, one_of, row_by_row
-from evalkit.benchmarks.judgment_files import LocatedRow, grouped, located_rows, with_columns
-from evalkit.benchmarks.layouts import Cells, Field, records_of
 from evalkit.benchmarks.llmbar import PATTERN
-from evalkit.benchmarks.records import Options, ParsedFile
-from evalkit.benchmarks.scoring_rules import View, by_name, labeled_rates
+from evalkit.benchmarks.shared.benchmark import FACTS, benchmark, choice, one_of, row_by_row
+from evalkit.benchmarks.shared.scoring_rules import View, by_name, labeled_rates
+from evalkit.foreign_files.judgment_files import LocatedRow, grouped, located_rows, with_columns
+from evalkit.foreign_files.layouts import Cells, Field, records_of
+from evalkit.foreign_files.records import Options, ParsedFile
 from evalkit.scoring.columns import NONE, TIE
 from evalkit.scoring.stats.bootstrap import Measures
 from evalkit.values import Json

@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import benchmark, choice, one_of, row_by_row
-from evalkit.benchmarks.judgment_files import LocatedRow, Peek, located_rows, number
-from evalkit.benchmarks.layouts import Cells, Field, decided, records_of
-from evalkit.benchmarks.records import Options, ParsedFile, Record
-from evalkit.benchmarks.scoring_rules import ONE_ORDER, View, blend, labeled_rates, nothing, without
+from evalkit.benchmarks.shared.benchmark import benchmark, choice, one_of, row_by_row
+from evalkit.benchmarks.shared.scoring_rules import ONE_ORDER, View, blend, labeled_rates, nothing, without
 from evalkit.errors import ConfigError
+from evalkit.foreign_files.judgment_files import LocatedRow, Peek, located_rows, number
+from evalkit.foreign_files.layouts import Cells, Field, decided, records_of
+from evalkit.foreign_files.records import Options, ParsedFile, Record
 from evalkit.scoring.columns import NONE, TIE, A, B
 from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.values import Json, JsonObject

@@ -12,8 +12,13 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, choice, listed, published_rows
-from evalkit.benchmarks.judgment_files import (
+from evalkit.benchmarks.shared.benchmark import Benchmark, Source, benchmark, choice, listed, published_rows
+from evalkit.benchmarks.shared.scoring_rules import View, by_name, mean, slug, with_all
+from evalkit.core.annotations import choice_for
+from evalkit.core.scale import Scale
+from evalkit.datasets.formats import Placed, Row
+from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import (
     LocatedRow,
     Peek,
     answers_in,
@@ -26,13 +31,8 @@ from evalkit.benchmarks.judgment_files import (
     sibling_file,
     turns_text,
 )
-from evalkit.benchmarks.layouts import Cells, decided, records_of
-from evalkit.benchmarks.records import UNORDERED, Options, ParsedFile
-from evalkit.benchmarks.scoring_rules import View, by_name, mean, slug, with_all
-from evalkit.core.annotations import choice_for
-from evalkit.core.scale import Scale
-from evalkit.datasets.formats import Placed, Row
-from evalkit.errors import DatasetError
+from evalkit.foreign_files.layouts import Cells, decided, records_of
+from evalkit.foreign_files.records import UNORDERED, Options, ParsedFile
 from evalkit.scoring.columns import CODES, NONE, TIE, A
 from evalkit.scoring.stats.arrays import Bools, Codes
 from evalkit.scoring.stats.bootstrap import Measures, Statistic

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import RowLocation, benchmark, choice, row_by_row
-from evalkit.benchmarks.scoring_rules import UNREAD, View
+from evalkit.benchmarks.shared.benchmark import RowLocation, benchmark, choice, row_by_row
+from evalkit.benchmarks.shared.scoring_rules import UNREAD, View
 from evalkit.core.annotations import choice_for
 from evalkit.datasets.formats import Row
 from evalkit.scoring.columns import CODES, NONE

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.benchmarks.benchmark import (
+from evalkit.benchmarks.shared.benchmark import (
     Benchmark,
     Source,
     answers_of,
@@ -19,13 +19,13 @@ from evalkit.benchmarks.benchmark import (
     holds_object,
     json_objects,
 )
-from evalkit.benchmarks.judgment_files import Peek, load_object, require
-from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.core.checklists import MAX_DEPTH, leaves
 from evalkit.datasets.compression import bare_name
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import files_in
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import Peek, load_object, require
+from evalkit.foreign_files.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.scoring.metrics.checklists import checklist_statistics
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns, rescored

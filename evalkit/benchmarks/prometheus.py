@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.benchmarks.benchmark import Benchmark, Source, benchmark, listed, published_rows, shape
-from evalkit.benchmarks.judgment_files import LocatedRow, Peek, located_rows, number
-from evalkit.benchmarks.layouts import Cells, records_of
-from evalkit.benchmarks.records import NumberedNames, Options, ParsedFile
-from evalkit.benchmarks.scoring_rules import NEEDS_SCORES, View, nothing, pooled
+from evalkit.benchmarks.shared.benchmark import Benchmark, Source, benchmark, listed, published_rows, shape
+from evalkit.benchmarks.shared.scoring_rules import NEEDS_SCORES, View, nothing, pooled
 from evalkit.datasets.formats import Placed, Row
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import LocatedRow, Peek, located_rows, number
+from evalkit.foreign_files.layouts import Cells, records_of
+from evalkit.foreign_files.records import NumberedNames, Options, ParsedFile
 from evalkit.scoring.stats.bootstrap import Measures
 
 _VICUNA: Final = shape("instruction", "gpt4_score")

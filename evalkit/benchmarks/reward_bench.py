@@ -13,13 +13,13 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import FACTS, RowLocation, benchmark, listed, row_by_row
-from evalkit.benchmarks.judgment_files import LocatedRow, Peek, load_object, located_rows, number
-from evalkit.benchmarks.layouts import Cells, Field, records_of
-from evalkit.benchmarks.records import UNORDERED, Options, ParsedFile
-from evalkit.benchmarks.scoring_rules import View, blend, mean, nothing, without
+from evalkit.benchmarks.shared.benchmark import FACTS, RowLocation, benchmark, listed, row_by_row
+from evalkit.benchmarks.shared.scoring_rules import View, blend, mean, nothing, without
 from evalkit.datasets.formats import Row
 from evalkit.errors import ConfigError, DatasetError
+from evalkit.foreign_files.judgment_files import LocatedRow, Peek, load_object, located_rows, number
+from evalkit.foreign_files.layouts import Cells, Field, records_of
+from evalkit.foreign_files.records import UNORDERED, Options, ParsedFile
 from evalkit.scoring.columns import NONE, TIE, A, B
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Measures, Statistic

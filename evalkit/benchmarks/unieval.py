@@ -13,13 +13,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.benchmarks.benchmark import FACTS, Benchmark, Source, benchmark, listed, published_rows, shape
-from evalkit.benchmarks.judgment_files import LocatedRow, grouped, located_rows, number, with_columns
-from evalkit.benchmarks.layouts import Cells, records_of
-from evalkit.benchmarks.records import NumberedNames, Options, ParsedFile
-from evalkit.benchmarks.scoring_rules import View, by_dimension, by_name, pooled
+from evalkit.benchmarks.shared.benchmark import FACTS, Benchmark, Source, benchmark, listed, published_rows, shape
+from evalkit.benchmarks.shared.scoring_rules import View, by_dimension, by_name, pooled
 from evalkit.datasets.formats import Placed, Row
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.foreign_files.judgment_files import LocatedRow, grouped, located_rows, number, with_columns
+from evalkit.foreign_files.layouts import Cells, records_of
+from evalkit.foreign_files.records import NumberedNames, Options, ParsedFile
 from evalkit.scoring.columns import ScoreColumns
 from evalkit.scoring.metrics.correlation import within_statistics
 from evalkit.scoring.stats.arrays import Floats, divide

@@ -13,12 +13,20 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import RowLocation, answers_of, benchmark, listed, row_by_row
-from evalkit.benchmarks.judgment_files import LocatedRow, located_rows, number, peek, sibling_file, text, with_columns
-from evalkit.benchmarks.layouts import Field, records_of
-from evalkit.benchmarks.records import Options, ParsedFile
-from evalkit.benchmarks.scoring_rules import View, nothing
+from evalkit.benchmarks.shared.benchmark import RowLocation, answers_of, benchmark, listed, row_by_row
+from evalkit.benchmarks.shared.scoring_rules import View, nothing
 from evalkit.datasets.formats import Row
+from evalkit.foreign_files.judgment_files import (
+    LocatedRow,
+    located_rows,
+    number,
+    peek,
+    sibling_file,
+    text,
+    with_columns,
+)
+from evalkit.foreign_files.layouts import Field, records_of
+from evalkit.foreign_files.records import Options, ParsedFile
 from evalkit.scoring.stats.arrays import Floats
 from evalkit.scoring.stats.bootstrap import Measures, mean_of
 from evalkit.values import Json

@@ -97,7 +97,7 @@ def _stdin(folder: Path) -> Path:
 
 def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> _Checked:
     """Return the judgments of a file in a known format, otherwise those of tables."""
-    from evalkit.benchmarks.judgment_files import peek
+    from evalkit.foreign_files.judgment_files import peek
     from evalkit.interop import Options, import_judgments
     from evalkit.interop.formats import GENERIC, format_names, importer
     from evalkit.interop.import_file import imported
@@ -166,8 +166,8 @@ def _choices(arguments: Namespace) -> Any:
 
 
 def _rows(path: Path, name: str, *, several: bool) -> Rows:
-    from evalkit.benchmarks.judgment_files import rows_of
     from evalkit.datasets.formats import is_readable
+    from evalkit.foreign_files.judgment_files import rows_of
 
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.is_file() and is_readable(file))

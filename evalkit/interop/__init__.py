@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evalkit.benchmarks.records import ImportedJudgments, Options
+from evalkit.foreign_files.records import ImportedJudgments, Options
 from evalkit.interop.formats import describe_file, formats, recognize_format
 from evalkit.interop.import_file import import_judgments
 

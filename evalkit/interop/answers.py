@@ -8,15 +8,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import peek
-from evalkit.benchmarks.layouts import MORE_THAN_TEXT
-from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.datasets import Source
 from evalkit.datasets.compression import bare_name, inner_suffix
 from evalkit.datasets.field_mapping import FIELDS, MESSAGES
 from evalkit.datasets.formats import Row
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import peek
+from evalkit.foreign_files.layouts import MORE_THAN_TEXT
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.interop.formats import is_format, tools
 from evalkit.interop.import_file import CLASSES, DIFFERENT, GRADES, TEXTS, read_format, to_cases
 from evalkit.types import Case, Judgment

@@ -11,10 +11,10 @@ from pathlib import Path
 from pkgutil import iter_modules
 from shlex import quote
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, peek
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.errors import ConfigError, did_you_mean
+from evalkit.foreign_files.judgment_files import Peek, peek
+from evalkit.foreign_files.records import Importer
 from evalkit.interop import importers as package
 from evalkit.plugins import iter_benchmarks
 

@@ -15,15 +15,23 @@ from operator import is_
 from pathlib import Path
 from typing import Any
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, peek
-from evalkit.benchmarks.layouts import more_than_text
-from evalkit.benchmarks.records import TIE, Answer, ImportedJudgments, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.core.annotations import FIRST, chosen
 from evalkit.core.scale import fold_class
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import reader_for
 from evalkit.errors import ConfigError, DatasetError
+from evalkit.foreign_files.judgment_files import Peek, peek
+from evalkit.foreign_files.layouts import more_than_text
+from evalkit.foreign_files.records import (
+    TIE,
+    Answer,
+    ImportedJudgments,
+    Importer,
+    Options,
+    ParsedFile,
+    Record,
+    RecordedJudgment,
+)
 from evalkit.interop.formats import (
     DAMAGE,
     GENERIC,

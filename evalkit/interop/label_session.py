@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from evalkit.benchmarks.judgment_files import rows_of
 from evalkit.core.annotations import INCLUSION
 from evalkit.core.checklists import inherited
 from evalkit.core.hashing import digest, text_digest
 from evalkit.errors import ConfigError, DatasetError
+from evalkit.foreign_files.judgment_files import rows_of
 from evalkit.interop.labeling import (
     CHOICES,
     Label,

@@ -21,7 +21,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
-from evalkit.benchmarks.judgment_files import number, rows_of
 from evalkit.config import RunConfig
 from evalkit.core.annotations import (
     FIRST,
@@ -39,6 +38,7 @@ from evalkit.core.hashing import text_digest
 from evalkit.core.scale import Classes
 from evalkit.datasets.labels import Labels, consensus, has_label, read_choice
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.foreign_files.judgment_files import number, rows_of
 from evalkit.results import RunResult
 from evalkit.runs.layout import LABEL_SAMPLE
 from evalkit.types import Annotation, Case, ItemAnswer, Unit, Verdict, Winner

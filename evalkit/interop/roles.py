@@ -14,12 +14,12 @@ from functools import cache, partial
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
-from evalkit.benchmarks.judgment_files import number, text
-from evalkit.benchmarks.layouts import Unit, judgment_of, record_of
-from evalkit.benchmarks.records import NONE, NOTHING, ParsedFile, Record, RecordedJudgment
 from evalkit.datasets.formats import Placed
 from evalkit.datasets.labels import normalize_label
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.foreign_files.judgment_files import number, text
+from evalkit.foreign_files.layouts import Unit, judgment_of, record_of
+from evalkit.foreign_files.records import NONE, NOTHING, ParsedFile, Record, RecordedJudgment
 from evalkit.values import Json, JsonObject, frozen
 
 Rows: TypeAlias = Sequence[Placed]

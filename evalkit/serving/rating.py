@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
-from evalkit.benchmarks.judgment_files import subject, text
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean
+from evalkit.foreign_files.judgment_files import subject, text
 from evalkit.serving.judge import Judge, JudgeVerdict, load_judge
 from evalkit.types import Winner
 from evalkit.values import JsonObject, frozen

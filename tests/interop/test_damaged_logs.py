@@ -18,10 +18,10 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 
 from evalkit.api import stream_cases
-from evalkit.benchmarks import judgment_files
 from evalkit.config import RunConfig
 from evalkit.datasets import compression, formats
 from evalkit.errors import EvalkitError
+from evalkit.foreign_files import judgment_files
 from evalkit.hydra_app import load_config
 from evalkit.interop import Options, import_judgments, recognize_format
 from evalkit.interop.importers import inspect as archives

@@ -192,10 +192,10 @@ def test_reviews_are_keyed_on_answer_ids(bring, write):
 
 
 LAYOUT = """
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import rows_of
-from evalkit.benchmarks.layouts import cells_of, record_of
-from evalkit.benchmarks.records import ParsedFile
+from evalkit.foreign_files.records import Importer
+from evalkit.foreign_files.judgment_files import rows_of
+from evalkit.foreign_files.layouts import cells_of, record_of
+from evalkit.foreign_files.records import ParsedFile
 
 FIELDS = {
     "id": "task.id",

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from evalkit.benchmarks.judgment_files import load_object, rows_of
-from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.errors import ConfigError, DatasetError
+from evalkit.foreign_files.judgment_files import load_object, rows_of
+from evalkit.foreign_files.records import Answer, Options, ParsedFile, Record, RecordedJudgment
 from evalkit.interop.import_file import to_cases
 from evalkit.interop.importers.openai_batch import read_texts
 from evalkit.interop.labeling import read_labels

@@ -9,8 +9,8 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pyarrow
 import pytest
 
-from evalkit.benchmarks.records import Options
 from evalkit.errors import DatasetError, EvalkitError
+from evalkit.foreign_files.records import Options
 from evalkit.interop import import_judgments, recognize_format
 from evalkit.interop.importers import inspect as reader
 from tests.support.import_layouts import LOG, export, result

@@ -17,7 +17,10 @@ from evalkit.report.texts import NOTES, note_text
 ROOT = Path(__file__).parents[2] / "evalkit"
 FOLDERS = ("scoring", "benchmarks", "engine", "batch", "serving")
 FILES = sorted(chain.from_iterable((ROOT / name).rglob("*.py") for name in FOLDERS))
-NOTED = (*FOLDERS[:2], "config", "datasets", "interop", "audit", "runs", "holdout.py", "import_run.py", "api.py")
+NOTED = (
+    *(*FOLDERS[:2], "foreign_files", "config", "datasets", "interop", "audit", "runs"),
+    *("holdout.py", "import_run.py", "api.py"),
+)
 """Modules that write the notes of a run, its data and its import."""
 REASONS = ("BudgetReached", "self.sender.give_up")
 """Calls with a reason why requests were not sent."""

@@ -8,10 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, load_json, number
-from evalkit.benchmarks.layouts import Field, Part, read_log
-from evalkit.benchmarks.records import Options, ParsedFile
+from evalkit.foreign_files.judgment_files import Peek, load_json, number
+from evalkit.foreign_files.layouts import Field, Part, read_log
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.values import Json, JsonObject
 
 _LISTS = (

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, rows_of, text
-from evalkit.benchmarks.layouts import CELLS, PREFIXES, Unit, below, record_of
-from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.datasets.field_mapping import RowFault, column_value, plain_row
 from evalkit.datasets.text import ABSENT
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.foreign_files.judgment_files import Peek, rows_of, text
+from evalkit.foreign_files.layouts import CELLS, PREFIXES, Unit, below, record_of
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.values import Json, JsonObject
 
 FIELDS = tuple(dict.fromkeys(name for names in CELLS.values() for name in names if name != "metadata"))

@@ -8,9 +8,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, number, require, rows_of
-from evalkit.benchmarks.records import Answer, Options, ParsedFile, Record, RecordedJudgment, missing_record
+from evalkit.foreign_files.judgment_files import Peek, number, require, rows_of
+from evalkit.foreign_files.records import (
+    Answer,
+    Importer,
+    Options,
+    ParsedFile,
+    Record,
+    RecordedJudgment,
+    missing_record,
+)
 from evalkit.values import Json
 
 _PEOPLE: Final = "grade"

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, load_object, number, text
-from evalkit.benchmarks.layouts import Field, Part, read_log
-from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.core.resources import optional
 from evalkit.datasets.text import is_more_than_text
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import Peek, load_object, number, text
+from evalkit.foreign_files.layouts import Field, Part, read_log
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.values import Json, JsonObject
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, number, peek, require, rows_of
-from evalkit.benchmarks.layouts import record_of
-from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.foreign_files.judgment_files import Peek, number, peek, require, rows_of
+from evalkit.foreign_files.layouts import record_of
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.types import WeightedJudgment
 from evalkit.values import Json, JsonObject
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, load_object, rows_of
-from evalkit.benchmarks.layouts import Field, log_cells, record_of
-from evalkit.benchmarks.records import Options, ParsedFile, Record
 from evalkit.core.display import relative
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import Peek, load_object, rows_of
+from evalkit.foreign_files.layouts import Field, log_cells, record_of
+from evalkit.foreign_files.records import Importer, Options, ParsedFile, Record
 from evalkit.values import Json, JsonObject
 
 _KEYS: Final = ("doc_id", "arguments", "resps", "filtered_resps")

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, number, rows_of, subject
-from evalkit.benchmarks.layouts import Unit, log_cells, record_of
-from evalkit.benchmarks.records import Options, ParsedFile, Record
 from evalkit.datasets.text import as_messages
 from evalkit.datasets.turns import SPAN, json_value
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import Peek, number, rows_of, subject
+from evalkit.foreign_files.layouts import Unit, log_cells, record_of
+from evalkit.foreign_files.records import Importer, Options, ParsedFile, Record
 from evalkit.interop.importers.otel_spans import ModelCall, conversation_of, hexadecimal, listed_messages
 from evalkit.values import Json, JsonObject
 

@@ -9,10 +9,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, number, require, rows_of, text
-from evalkit.benchmarks.records import ImportedJudgments, Options
 from evalkit.errors import ConfigError, DatasetError
+from evalkit.foreign_files.judgment_files import Peek, number, require, rows_of, text
+from evalkit.foreign_files.records import ImportedJudgments, Importer, Options
 from evalkit.types import Case, Completion, Judgment, Unit, Usage
 from evalkit.values import Json
 

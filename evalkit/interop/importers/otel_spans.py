@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, load_object, peek
-from evalkit.benchmarks.layouts import log_cells, record_of
-from evalkit.benchmarks.records import Options, ParsedFile, Record
 from evalkit.datasets.formats import reader_for
 from evalkit.datasets.text import conversation_text, is_message
 from evalkit.datasets.turns import SPAN, json_value
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import Peek, load_object, peek
+from evalkit.foreign_files.layouts import log_cells, record_of
+from evalkit.foreign_files.records import Importer, Options, ParsedFile, Record
 from evalkit.values import Json, JsonObject, frozen
 
 _INPUT: Final = "gen_ai.input.messages"

@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, load_object, number, rows_of
-from evalkit.benchmarks.layouts import Field, Part, read_log
-from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.core.hashing import canonical_json
 from evalkit.datasets.compression import inner_suffix
+from evalkit.foreign_files.judgment_files import Peek, load_object, number, rows_of
+from evalkit.foreign_files.layouts import Field, Part, read_log
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.values import Json, JsonObject
 
 _BY_MODEL = ("rubric", "g-eval", "model-graded", "factuality", "closedqa", "relevance", "faithfulness", "recall", "llm")

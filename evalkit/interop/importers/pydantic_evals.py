@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, load_object, number, subject
-from evalkit.benchmarks.layouts import Field, Part, read_log
-from evalkit.benchmarks.records import Options, ParsedFile
 from evalkit.core.hashing import canonical_json
+from evalkit.foreign_files.judgment_files import Peek, load_object, number, subject
+from evalkit.foreign_files.layouts import Field, Part, read_log
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.values import Json
 
 _JUDGES = "LLMJudge", "GEval"

@@ -10,10 +10,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from evalkit.benchmarks.benchmark import Importer
-from evalkit.benchmarks.judgment_files import Peek, number, require, rows_of, sibling_file, text
-from evalkit.benchmarks.layouts import record_of
-from evalkit.benchmarks.records import Options, ParsedFile
+from evalkit.foreign_files.judgment_files import Peek, number, require, rows_of, sibling_file, text
+from evalkit.foreign_files.layouts import record_of
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.values import Json, JsonObject
 
 _SCORES = {1: 1.0, 2: -1.0, 3: 0.0}

@@ -2,7 +2,7 @@
 
 Tables, report titles, gates, summaries, leaderboards and docs/reference/metrics.md derive from it. To add a metric,
 write the function that computes it, call it in `run_metrics`, and add a row there. The rows of a benchmark are in
-benchmarks/facts.toml.
+benchmarks/NAME.toml.
 """
 
 from __future__ import annotations

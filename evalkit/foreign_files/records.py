@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from evalkit.datasets.labels import normalize_label
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import Peek
 from evalkit.parsing import UnreadableError, read_winner
 from evalkit.types import Case, ChecklistItem, ItemAnswer, Judgment, Status, WeightedJudgment, Winner
 from evalkit.values import Json, frozen
@@ -212,3 +214,22 @@ def _checked(text: str, place: str, mapped: bool) -> Winner:
     except UnreadableError:
         remedy = f"map it: --map {quote(f'{text}=A')} (or B, TIE, NONE)" if mapped else "write A, B or TIE"
         raise DatasetError(f"'{text[:60]}' is not a winner", where=place, remedy=remedy) from None
+
+
+@frozen
+class Importer:
+    """An importer of judgments in one published format: `evalkit import NAME FILE`.
+
+    Attributes:
+        name: The name of the format.
+        about: Its files, for the help.
+        sniff: Returns whether a file with this beginning may be in the format.
+        read: Returns the records of a file, or the judgments of the given cases.
+        is_log: Whether its files have the answers of models, which other judges can judge.
+    """
+
+    name: str
+    about: str
+    sniff: Callable[[Peek], bool]
+    read: Callable[[Path, Options], ParsedFile | ImportedJudgments]
+    is_log: bool = False

@@ -10,16 +10,16 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from evalkit.benchmarks.judgment_files import LocatedRow, Peek, load_object, peek
-from evalkit.benchmarks.layouts import Field, value_of
-from evalkit.benchmarks.records import ImportedJudgments, Options, ParsedFile
-from evalkit.benchmarks.scoring_rules import NEEDS_CHECKLIST, View, nothing
+from evalkit.benchmarks.shared.scoring_rules import NEEDS_CHECKLIST, View, nothing
 from evalkit.config import RunConfig
 from evalkit.core.checklists import ChecklistError, read_items
 from evalkit.core.translation import Text
 from evalkit.datasets.formats import Placed, Row
 from evalkit.datasets.named import ForeignError, files_in, first_row, rows_of
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import LocatedRow, Peek, load_object, peek
+from evalkit.foreign_files.layouts import Field, value_of
+from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.scoring.catalog import MetricSpec, metric_row
 from evalkit.scoring.columns import VerdictColumns
 from evalkit.scoring.stats.bootstrap import Measures, Statistic
@@ -47,25 +47,6 @@ class Source:
     path: Path
     baseline: str | None = None
     left_out: Counter[str] = field(default_factory=Counter)
-
-
-@frozen
-class Importer:
-    """An importer of judgments in one published format: `evalkit import NAME FILE`.
-
-    Attributes:
-        name: The name of the format.
-        about: Its files, for the help.
-        sniff: Returns whether a file with this beginning may be in the format.
-        read: Returns the records of a file, or the judgments of the given cases.
-        is_log: Whether its files have the answers of models, which other judges can judge.
-    """
-
-    name: str
-    about: str
-    sniff: Callable[[Peek], bool]
-    read: Callable[[Path, Options], ParsedFile | ImportedJudgments]
-    is_log: bool = False
 
 
 @frozen
@@ -158,8 +139,16 @@ class Benchmark:
         }
 
 
-FACTS: Final[Json] = tomllib.loads((Path(__file__).parent / "facts.toml").read_text("utf-8"))
-"""The facts of evalkit's benchmarks; `tables` are those that only a module reads."""
+FACTS: Final[Json] = {
+    name: facts
+    for file in sorted(Path(__file__).parents[1].glob("*.toml"))
+    for name, facts in tomllib.loads(file.read_text("utf-8")).items()
+}
+"""The facts of evalkit's benchmarks, from the file next to each module; `tables` are those that only a module reads.
+
+They are descriptions, licenses, citations, words, and the rows of metrics. A metric without a source has that of its
+benchmark; otherwise what is left out has the defaults of `evalkit/scoring/catalog/metrics.toml`. Words are translated.
+"""
 
 
 def benchmark(
@@ -169,7 +158,7 @@ def benchmark(
     judgments: Callable[[Path, Options], ParsedFile] | None = None,
     **code: Any,
 ) -> Benchmark:
-    """Return the benchmark with an entry in facts.toml.
+    """Return the benchmark with an entry in the `.toml` file next to its module.
 
     Args:
         name: Its name.

@@ -12,8 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from evalkit.benchmarks.judgment_files import LocatedRow, number, spoken, text
-from evalkit.benchmarks.records import (
+from evalkit.datasets.field_mapping import MESSAGES, column_value
+from evalkit.datasets.formats import Row
+from evalkit.datasets.labels import normalize_label
+from evalkit.datasets.text import ABSENT, as_messages, is_more_than_text
+from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.foreign_files.judgment_files import LocatedRow, number, spoken, text
+from evalkit.foreign_files.records import (
     NONE,
     NOTHING,
     TIE,
@@ -25,11 +30,6 @@ from evalkit.benchmarks.records import (
     missing_record,
     parse_winner,
 )
-from evalkit.datasets.field_mapping import MESSAGES, column_value
-from evalkit.datasets.formats import Row
-from evalkit.datasets.labels import normalize_label
-from evalkit.datasets.text import ABSENT, as_messages, is_more_than_text
-from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.values import Json, JsonObject, frozen
 
 Unit = Literal["pair", "response", "class"]

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evalkit.benchmarks.benchmark import FACTS, Source
-from evalkit.benchmarks.judgment_files import LocatedRow
-from evalkit.benchmarks.scoring_rules import View, by_model
+from evalkit.benchmarks.shared.benchmark import FACTS, Source
+from evalkit.benchmarks.shared.scoring_rules import View, by_model
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
+from evalkit.foreign_files.judgment_files import LocatedRow
 from evalkit.scoring.columns import NONE
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.scoring.verdicts.pairs import over_orders
