@@ -125,7 +125,7 @@ def _import(source: _Import) -> int:
 
 def _no_verdicts(source: _Import) -> ConfigError:
     from evalkit.foreign_files.judgment_files import peek
-    from evalkit.interop.formats import format_names
+    from evalkit.interop.importer_discovery import format_names
 
     remedy = "name their output format: output=NAME; or map the verdicts: --fields winner=COLUMN, or score=COLUMN"
     remedy = (None if source.fields else format_names(peek(source.path))) or remedy

@@ -11,19 +11,11 @@ from pydantic import ValidationError
 
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, PluginError
+from evalkit.evaluators.mode_registry import MODES, MODES_OF_CLASSES, MODES_OF_REWARDS
 from evalkit.evaluators.wrappers import CommitFirst, explain_turns, guard_evaluator
 from evalkit.plugins import EVALUATORS, PROMPTS, construct, find, folders
 from evalkit.prompting import Prompts, foreign_template
 from evalkit.protocols import Evaluator, FollowUpEvaluator
-
-OURS = {
-    "checklist": "evalkit.evaluators.checklist:Checklist",
-    "listwise": "evalkit.evaluators.listwise:Listwise",
-    "pairwise": "evalkit.evaluators.pairwise:Pairwise",
-    "pointwise": "evalkit.evaluators.pointwise:Pointwise",
-}
-_OF_CLASSES = {**OURS, "pointwise": "evalkit.evaluators.pointwise:PointwiseClass"}
-_OF_REWARDS = {**OURS, "pointwise": "evalkit.evaluators.pointwise:Rewards"}
 
 
 def make_evaluator(
@@ -42,13 +34,13 @@ def make_evaluator(
         ConfigError: If it does not support the rest of the config.
     """
     name = config.mode.name
-    if config.rubric.classes and name in OURS and name != "pointwise":
+    if config.rubric.classes and name in MODES and name != "pointwise":
         what = f"a class is for one response, and mode {name} shows several"
         raise ConfigError(what, where="rubric.classes", remedy="set mode=pointwise")
-    if config.rubric.real and name in OURS and not config.judge.rewards:
+    if config.rubric.real and name in MODES and not config.judge.rewards:
         remedy = "set rubric.min and rubric.max, or judge.endpoint to that of a reward model"
         raise ConfigError("a judge that answers in words needs a scale", where="rubric.real", remedy=remedy)
-    known = _OF_REWARDS if config.judge.rewards else _OF_CLASSES if config.rubric.classes else OURS
+    known = MODES_OF_REWARDS if config.judge.rewards else MODES_OF_CLASSES if config.rubric.classes else MODES
     found = find(EVALUATORS, name, known, where="mode.name", methods=("plan",))
     if not (isclass(found) and issubclass(found, Evaluator)):
         raise PluginError(
@@ -60,7 +52,7 @@ def make_evaluator(
             recorded = {**(recorded or {}), file.name: foreign_template(file, source)}
     prompts = Prompts(config.prompt.language, [*prompt_folders, *folders(PROMPTS)], recorded)
     made: Evaluator = construct(found, config, prompts, *_params(found, config), name=name, where="mode.name")
-    if name not in OURS:
+    if name not in MODES:
         made = guard_evaluator(made, name)
     _check_abilities(made, config)
     if config.dataset.has_turns and source is None and not config.judge.rewards:

@@ -9,7 +9,6 @@ from functools import lru_cache
 from evalkit.config import RunConfig
 from evalkit.core.checklists import inherited
 from evalkit.errors import DatasetError
-from evalkit.evaluators.answers import item_format
 from evalkit.evaluators.base import (
     SHARED,
     Reading,
@@ -19,6 +18,7 @@ from evalkit.evaluators.base import (
     read_object,
     shared_variables,
 )
+from evalkit.evaluators.json_answers import item_format
 from evalkit.parsing import (
     AnswerTask,
     UnreadableError,

@@ -8,7 +8,8 @@ from string import ascii_uppercase
 from evalkit.config import RunConfig
 from evalkit.core.hashing import text_digest
 from evalkit.errors import DatasetError
-from evalkit.evaluators.answers import (
+from evalkit.evaluators.base import Reading, TemplateEvaluator, check_responses, read_object, shared_variables
+from evalkit.evaluators.json_answers import (
     CriterionRanking,
     ListwiseAnswer,
     by_criterion,
@@ -16,7 +17,6 @@ from evalkit.evaluators.answers import (
     read_ranking,
     write_ranking,
 )
-from evalkit.evaluators.base import Reading, TemplateEvaluator, check_responses, read_object, shared_variables
 from evalkit.parsing import AnswerTask
 from evalkit.prompting import Prompts, neutralize
 from evalkit.types import Case, Completion, JudgeRequest, Message, Ranking, Response, Unit

@@ -10,7 +10,6 @@ from typing import TypeAlias
 from evalkit.config import Example, RunConfig
 from evalkit.core.hashing import text_digest
 from evalkit.errors import PromptError
-from evalkit.evaluators.answers import PairwiseAnswer, by_criterion, pairwise_format
 from evalkit.evaluators.base import (
     SHARED,
     Reading,
@@ -21,6 +20,7 @@ from evalkit.evaluators.base import (
     shared_variables,
     shown_example,
 )
+from evalkit.evaluators.json_answers import PairwiseAnswer, by_criterion, pairwise_format
 from evalkit.evaluators.logprobs import Weighing, margins, paths, swap_distribution
 from evalkit.parsing import MARGINS, AnswerTask, UnreadableError
 from evalkit.prompting import Prompts, neutralize

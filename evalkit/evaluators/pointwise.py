@@ -12,7 +12,6 @@ from jinja2 import TemplateError
 from evalkit.config import Example, RunConfig
 from evalkit.core.scale import Classes, Scale
 from evalkit.errors import ConfigError
-from evalkit.evaluators.answers import ClassAnswer, PointwiseAnswer, by_criterion, class_format, pointwise_format
 from evalkit.evaluators.base import (
     SHARED,
     Reading,
@@ -24,6 +23,7 @@ from evalkit.evaluators.base import (
     shared_variables,
     shown_example,
 )
+from evalkit.evaluators.json_answers import ClassAnswer, PointwiseAnswer, by_criterion, class_format, pointwise_format
 from evalkit.evaluators.logprobs import Weighing, paths, scores_of
 from evalkit.parsing import AnswerTask, UnreadableError, read_class, read_score
 from evalkit.prompting import Prompts, neutralize

@@ -16,8 +16,8 @@ from evalkit.errors import DatasetError
 from evalkit.foreign_files.judgment_files import peek
 from evalkit.foreign_files.layouts import MORE_THAN_TEXT
 from evalkit.foreign_files.records import Importer, Options, ParsedFile
-from evalkit.interop.formats import is_format, tools
 from evalkit.interop.import_file import CLASSES, DIFFERENT, GRADES, TEXTS, read_format, to_cases
+from evalkit.interop.importer_discovery import is_format, tools
 from evalkit.types import Case, Judgment
 from evalkit.values import Json, JsonObject, frozen
 

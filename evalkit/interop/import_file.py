@@ -32,7 +32,7 @@ from evalkit.foreign_files.records import (
     Record,
     RecordedJudgment,
 )
-from evalkit.interop.formats import (
+from evalkit.interop.importer_discovery import (
     DAMAGE,
     GENERIC,
     UNKNOWN,

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 from evalkit.core.resources import own_version
-from evalkit.evaluators.answers import rationale
+from evalkit.evaluators.json_answers import rationale
 from evalkit.results import RunResult
 from evalkit.types import Case, Judgment, Metric, Unit, Verdict
 from evalkit.values import Json, JsonObject

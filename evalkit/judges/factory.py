@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
 from evalkit.config import JudgeConfig, RunConfig, RunnerConfig
 from evalkit.core.redaction import remedy_for, secret_in
 from evalkit.errors import JudgeSetupError
-from evalkit.judges import setup, simulated, smollm2
+from evalkit.judges import setup
+from evalkit.judges import simulated_transport as simulated
+from evalkit.judges import smollm2_transport as smollm2
 from evalkit.judges.model_judge import ModelJudge, max_concurrency
 from evalkit.judges.responses import priced
 from evalkit.judges.setup import ENDPOINT, LOCAL
+from evalkit.judges.transport_registry import ENDPOINTS, TRANSPORTS
 from evalkit.plugins import JUDGES, check_known, construct, find
 from evalkit.protocols import Judge
 from evalkit.types import Completion, JudgeRequest, JudgeSpec
@@ -37,14 +39,6 @@ _OWN_PARAMS = (
 )
 _KEY = "judge.transport"
 _METHODS = ("complete", "send")
-TRANSPORTS = MappingProxyType(
-    {
-        "litellm": "evalkit.judges.litellm_transport:LiteLLMTransport",
-        "direct": "evalkit.judges.direct_transport:DirectTransport",
-    }
-)
-"""The transports by the value of `judge.transport`; each is constructed with a `JudgeConfig` and a `RunnerConfig`."""
-_ENDPOINTS = MappingProxyType(dict.fromkeys(("litellm", "direct"), "evalkit.judges.endpoints:EndpointTransport"))
 
 
 class CustomJudge:
@@ -110,7 +104,7 @@ def make_judges(config: JudgeConfig, runner: RunnerConfig) -> tuple[Judge, ...]:
         elif (member.model or "").startswith(LOCAL) and (name, member.endpoint) == ("litellm", "chat"):
             made = smollm2.SmolLM2Transport(member, runner)
         else:
-            known = TRANSPORTS if member.endpoint == "chat" else _ENDPOINTS
+            known = TRANSPORTS if member.endpoint == "chat" else ENDPOINTS
             kind = find(JUDGES, name, known, where=_KEY, methods=_METHODS)
             made = construct(kind, member, runner, name=name, where=_KEY)
         custom = hasattr(made, "complete")

@@ -19,7 +19,7 @@ from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.turns import last_unit
 from evalkit.engine.event_loop import run_async
 from evalkit.errors import ConfigError, DatasetError, EvalkitError, did_you_mean
-from evalkit.evaluators.answers import rationale
+from evalkit.evaluators.json_answers import rationale
 from evalkit.plugins import allowing_code
 from evalkit.report.notebook import judge_html
 from evalkit.report.page import level_of

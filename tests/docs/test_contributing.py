@@ -4,7 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from evalkit.interop.formats import importers
+from evalkit.interop.importer_discovery import importers
 from evalkit.plugins import own_benchmarks
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from scipy import stats
 from evalkit.core.scale import Scale
 from evalkit.engine import plan
 from evalkit.engine.requests import FREE_TEXT, Kind, call_key, expected_tokens, prompt_tokens, sample_fits
-from evalkit.evaluators.answers import pairwise_format, pointwise_format
+from evalkit.evaluators.json_answers import pairwise_format, pointwise_format
 from evalkit.types import AnswerFormat, Completion, JudgeRequest, JudgeSpec, Response, Usage
 from tests.support.engine_fakes import Both, Memory, Prepared, cases
 

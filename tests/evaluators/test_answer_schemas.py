@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evalkit.core.scale import Scale
-from evalkit.evaluators.answers import pairwise_format, pointwise_format
+from evalkit.evaluators.json_answers import pairwise_format, pointwise_format
 from evalkit.types import AnswerFormat
 
 FORMATS = [

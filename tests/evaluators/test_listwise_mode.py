@@ -22,7 +22,7 @@ from evalkit.config import (
     TieConfig,
 )
 from evalkit.errors import ConfigError, DatasetError, PromptError
-from evalkit.evaluators.answers import read_ranking
+from evalkit.evaluators.json_answers import read_ranking
 from evalkit.evaluators.listwise import Listwise
 from evalkit.parsing import UnreadableError
 from evalkit.prompting import Prompts

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from evalkit.judges.simulated import answer
+from evalkit.judges.simulated_transport import answer
 from tests.support.fake_provider import Reply, completion
 
 _MARKED = re.compile(r"<response>\n(.*?)\n</response>", re.DOTALL)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.core.redaction import redact
 from evalkit.errors import JudgeSetupError
-from evalkit.evaluators.answers import pairwise_format
+from evalkit.evaluators.json_answers import pairwise_format
 from evalkit.judges import make_judges, spec_of
 from evalkit.judges.error_mapping import LONGEST_MESSAGE, clean_message, retry_after
 from evalkit.judges.setup import RUNGS, Shape, adapted, top_rung
-from evalkit.judges.smollm2 import only, tighten
+from evalkit.judges.smollm2_transport import only, tighten
 from evalkit.types import JudgeSpec
 
 

@@ -269,7 +269,7 @@ def test_every_reason_to_ask_again_is_translated() -> None:
         assert not re.search("[a-z]{3}", quoted), (reason, asked)
 
 
-@pytest.mark.parametrize("module", ["parsing.json", "parsing.plain_text", "evaluators.answers"])
+@pytest.mark.parametrize("module", ["parsing.json", "parsing.plain_text", "evaluators.json_answers"])
 def test_the_catalog_keeps_up_with_the_reasons_in_the_code(module: str) -> None:
     source = (Path(evalkit.__file__).parent / f"{module.replace('.', '/')}.py").read_text("utf-8")
     calls = [one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Call) and len(one.args) == 2]

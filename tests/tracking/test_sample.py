@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evalkit.evaluators.answers import rationale
+from evalkit.evaluators.json_answers import rationale
 from evalkit.tracking.traces import choose, label_of
 from evalkit.types import Case, Response, Verdict
 

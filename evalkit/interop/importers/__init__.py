@@ -1,1 +1,1 @@
-"""Importers of other tools' files: each module is a format, and a module more adds one (`evalkit.interop.formats`)."""
+"""Importers of other tools' files: each module is a format, which `importer_discovery` finds."""

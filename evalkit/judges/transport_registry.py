@@ -1,0 +1,15 @@
+"""The registry of judge transports; other packages register theirs in the entry-point group `evalkit.judges`."""
+
+from types import MappingProxyType
+
+TRANSPORTS = MappingProxyType(
+    {
+        "litellm": "evalkit.judges.litellm_transport:LiteLLMTransport",
+        "direct": "evalkit.judges.direct_transport:DirectTransport",
+    }
+)
+"""The transports by the value of `judge.transport`; each is constructed with a `JudgeConfig` and a `RunnerConfig`."""
+ENDPOINTS = MappingProxyType(
+    dict.fromkeys(("litellm", "direct"), "evalkit.judges.endpoint_transport:EndpointTransport")
+)
+"""The transports for endpoints other than chat completions."""
