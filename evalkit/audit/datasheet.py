@@ -25,8 +25,7 @@ from evalkit.core.spool import Spool
 from evalkit.core.translation import Message, Text, gettext, in_every_language
 from evalkit.decision import Metrics
 from evalkit.report.findings import conclusion
-from evalkit.report.findings.decisions import USES, label_count
-from evalkit.report.findings.listing import simulated
+from evalkit.report.findings.decisions import USES, label_count, simulated
 from evalkit.report.page import filled, language_of, level_of, render, render_markdown
 from evalkit.report.texts import PAGE, Words, metric_words, note_words, words
 from evalkit.results import RunResult

@@ -99,8 +99,8 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
     """Return the judgments of a file in a known format, otherwise those of tables."""
     from evalkit.foreign_files.judgment_files import peek
     from evalkit.interop import Options, import_judgments
-    from evalkit.interop.formats import GENERIC, format_names, importer
     from evalkit.interop.import_file import imported
+    from evalkit.interop.importer_discovery import GENERIC, format_names, importer
     from evalkit.interop.roles import AmbiguousTableError, Choices, read_table
 
     path, where = paths[0], ", ".join(names)
@@ -143,7 +143,7 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
 
 def _logs(path: Path, depth: int = 4) -> Iterator[tuple[Path, str]]:
     """Yield the files and folders in a known format at a path, with the format."""
-    from evalkit.interop.formats import recognize_format
+    from evalkit.interop.importer_discovery import recognize_format
 
     if name := recognize_format(path):
         yield path, name
@@ -295,7 +295,7 @@ def _print(result: RunResult, roles: Sequence[Role], *, as_json: bool) -> int:
         lines += _unlabeled(result)
     found = {"": findings_of(result, read_details(folder, TABLES))}
     parts = {row.name: row.job for row in board.rows} if board is not None else {}
-    by_judge = {name: corrections(metrics_of(result.metrics, part)) for name, part in parts.items()}
+    by_judge = {name: list(corrections(metrics_of(result.metrics, part))) for name, part in parts.items()}
     found |= {f"{name}: ": own[: len(own) - (len(own) == 2)] for name, own in by_judge.items()}
     chinese = words is translator("zh")
     findings = [f"{name}{one.text_zh if chinese else one.text}" for name, own in found.items() for one in own]

@@ -10,8 +10,7 @@ from evalkit.core.display import dollars
 from evalkit.core.translation import LANGUAGES, gettext, in_every_language, translator
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.sweep_figures import MOST_ROWS, by_metric, pareto_front, significance_groups
-from evalkit.report.findings.decisions import USES
-from evalkit.report.findings.listing import simulated
+from evalkit.report.findings.decisions import USES, simulated
 from evalkit.report.findings.sweeps import contest_findings
 from evalkit.report.page import filled, render
 from evalkit.report.texts import SWEEP, Words, metric_words

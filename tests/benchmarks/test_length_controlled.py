@@ -15,6 +15,7 @@ from evalkit.cli import main
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import DatasetError
+from evalkit.report.findings.finding import RunFacts
 from evalkit.report.findings.labels import benchmark_finding
 from evalkit.scoring import score_run
 from evalkit.types import Judgment, Metric
@@ -192,7 +193,7 @@ def test_there_is_none_where_the_procedure_cannot_be_followed(tmp_path, without)
     assert METRIC not in metrics
     assert "df_gamed.csv" in metrics["alpaca_eval/win_rate"].note
     assert metrics["length/controlled_win_rate"].value is not None
-    (finding,) = benchmark_finding(metrics, "")
+    (finding,) = benchmark_finding(metrics, RunFacts())
     assert finding.text.startswith("By AlpacaEval's own rule: win rate")
     assert "is not that of the leaderboard" in finding.text
 

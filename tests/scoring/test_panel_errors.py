@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION
+from evalkit.report.findings.finding import RunFacts
 from evalkit.report.findings.panels import panel_findings
 from evalkit.scoring import score_run
 from evalkit.scoring.metrics.panels import ALIKE, DISAGREEMENT, ERRORS, NO_LABEL, NO_OTHERS, UNREAD, VOTES
@@ -120,7 +121,7 @@ def wrong_at(labels, wrong):
 
 
 def said(scores, metric=VOTES):
-    return [(one.tone, one.text) for one in panel_findings(scores.metrics, "") if one.metric == metric]
+    return [(one.tone, one.text) for one in panel_findings(scores.metrics, RunFacts()) if one.metric == metric]
 
 
 def test_three_copies_of_a_judge_are_one_vote():

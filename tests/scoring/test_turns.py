@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from evalkit.config import RunConfig
 from evalkit.core.annotations import INCLUSION
-from evalkit.report.findings.agreement import turn_findings
+from evalkit.report.findings.finding import RunFacts
+from evalkit.report.findings.turns import turn_findings
 from evalkit.scoring import score_run
 from evalkit.scoring.labels import ONLY_LABELED
 from evalkit.scoring.metrics.correlation import NO_SCALE
@@ -292,7 +293,10 @@ def metric(name, value, low, high, n=20):
 
 
 def texts_of(*metrics):
-    return {one.metric: (one.tone, str(one.text)) for one in turn_findings({m.name: m for m in metrics}, "pointwise")}
+    return {
+        one.metric: (one.tone, str(one.text))
+        for one in turn_findings({m.name: m for m in metrics}, RunFacts("pointwise"))
+    }
 
 
 @pytest.mark.parametrize(

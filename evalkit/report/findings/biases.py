@@ -1,4 +1,4 @@
-"""Findings on biases: position, length, noise between repeated answers, and the judge's own family."""
+"""Findings on biases: position, length, order, and the judge's own family."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from evalkit.decision import (
     one_order,
     side,
 )
-from evalkit.report.findings.finding import Finding, Tone, finding
-from evalkit.report.findings.verdicts import MANY_TIES
+from evalkit.report.findings.finding import Finding, RunFacts, Tone, finding
+from evalkit.report.findings.rates import MANY_TIES
 from evalkit.types import Metric
 
 
-def position_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+def position_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield which position the judge prefers, and how often it keeps its verdict in the other order."""
     consistency = known(metrics, "position/consistency")
     if (first := known(metrics, FIRST_RATE)) is not None:
@@ -94,7 +94,7 @@ def _lead(metric: Metric) -> str:
     return estimate(value, low, high, "{:.0f}".format)
 
 
-def length_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+def length_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how often the longer answer wins; that alone is not a preference, because it may be better."""
     longer = known(metrics, "length/longer_rate")
     if longer is None or length_at_label(metrics) is not None or longer.n < 2:
@@ -121,7 +121,7 @@ def length_at_label(metrics: Metrics) -> Metric | None:
     return None if slope is None or side(slope, 0.0) == "unknown" else slope
 
 
-def label_length_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+def label_length_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield whether length sways the judge at equal label."""
     slope = length_at_label(metrics)
     if slope is None:
@@ -137,7 +137,7 @@ def label_length_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
     yield finding(slope, "info" if where == "unclear" else "warn", text)
 
 
-def order_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+def order_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how much the order of answers sways it beyond its own noise."""
     effect, repeat = known(metrics, "position/order_effect"), known(metrics, "position/repeat_consistency")
     if effect is None or repeat is None or side(effect, 0.0) == "unknown":
@@ -157,24 +157,13 @@ def order_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
     yield finding(effect, "warn" if swayed else "info", text.fill(rate=percent(repeat)))
 
 
-def identical_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+def identical_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how often it prefers one of two identical answers."""
     if (rate := known(metrics, "position/identical_preference")) is not None and rate.value:
         yield finding(rate, "bad", gettext("Prefers one of two identical answers in {rate} of {n:,} comparisons."))
 
 
-def repeat_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
-    """Yield how often two answers to one question differ."""
-    if (rate := known(metrics, "samples/flip_rate")) is not None:
-        text = ngettext(
-            "Two answers to one question differ in {rate} of cases ({n:,} repeated question).",
-            "Two answers to one question differ in {rate} of cases ({n:,} repeated questions).",
-            rate.n,
-        )
-        yield finding(rate, "info", text)
-
-
-def family_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+def family_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield whether it favors its own model family at equal label."""
     preference = known(metrics, "self/preference")
     if preference is None or (where := side(preference, 0.0)) == "unknown":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from evalkit.core.display import interval, percent, points
-from evalkit.core.translation import Message, Text, gettext, joined, ngettext
+from evalkit.core.translation import Message, Text, gettext, joined, ngettext, pgettext
 from evalkit.decision import (
     ACCURACY,
     CONSISTENCY,
@@ -26,9 +26,12 @@ from evalkit.decision import (
     labels,
     labels_at_hand,
 )
+from evalkit.judges.setup import LOCAL
 from evalkit.report.findings.finding import Finding, Tone, finding
 from evalkit.report.findings.labels import label_words
 from evalkit.report.texts import texts
+from evalkit.results import RunResult
+from evalkit.runs.layout import simulated_judges
 from evalkit.types import Metric
 
 TOO_MANY: Final = 100_000
@@ -226,3 +229,25 @@ def _missing(decision: Decision) -> Text:
         low=metric.worst_low,
         high=metric.worst_high,
     )
+
+
+def conclusion(result: RunResult) -> list[Finding]:
+    """Return what to do with the judge of a run, or a warning that it is simulated.
+
+    The embedded judge has no such advice: it is there to try evalkit out.
+    """
+    warnings = list(simulated(simulated_judges(result.manifest)))
+    embedded = any(str(one.get("model") or "").startswith(LOCAL) for one in result.manifest.get("judges") or ())
+    return warnings or ([] if embedded else [headline(result.metrics, result.config.scoring.confidence)])
+
+
+def simulated(judges: Sequence[str]) -> Iterator[Finding]:
+    """Yield that judges are simulated, with their names."""
+    if judges:
+        text = ngettext(
+            "Simulated judge: {names}. No model judged; its behavior is planted.",
+            "Simulated judges: {names}. No model judged; their behavior is planted.",
+            len(judges),
+            names=joined(judges, pgettext("names", ", ")),
+        )
+        yield finding("judge", "warn", text)

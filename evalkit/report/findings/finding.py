@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from evalkit.core.display import interval, percent, points, visible
 from evalkit.core.translation import Message, Text, in_every_language
 from evalkit.decision import BALANCED, Metrics
 from evalkit.types import Metric
-from evalkit.values import frozen
+from evalkit.values import Json, frozen
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "info"]
 
@@ -25,6 +25,21 @@ class Finding:
     tone: Tone
     text: str
     text_zh: str
+
+
+@frozen
+class RunFacts:
+    """What findings read of a run, in addition to its metrics.
+
+    Attributes:
+        mode: Its mode.
+        positive: The positive class, if there is one.
+        details: The content of the run folder's detail files, by name.
+    """
+
+    mode: str = ""
+    positive: str | None = None
+    details: Json = field(default_factory=dict)
 
 
 def finding(metric: str | Metric, tone: Tone, text: Message) -> Finding:

@@ -13,7 +13,7 @@ from evalkit.decision import (
 )
 from evalkit.plugins import benchmark_named
 from evalkit.protocols import Benchmark
-from evalkit.report.findings.finding import Finding, Tone, finding
+from evalkit.report.findings.finding import Finding, RunFacts, Tone, finding
 from evalkit.report.texts import metric_measure
 from evalkit.scoring.catalog import CATALOG, benchmark_title
 
@@ -27,7 +27,7 @@ def label_words(metrics: Metrics) -> Text:
     return gettext("the labels")
 
 
-def label_sample(metrics: Metrics, _: str) -> Iterator[Finding]:
+def label_sample(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how the labeled cases were chosen, if not at random with equal probabilities."""
     if (picked := known(metrics, "labels/picked")) is not None:
         text = gettext(
@@ -44,7 +44,7 @@ def label_sample(metrics: Metrics, _: str) -> Iterator[Finding]:
         yield finding(effective, "info", text)
 
 
-def benchmark_finding(metrics: Metrics, _: str) -> Iterator[Finding]:
+def benchmark_finding(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield the main metric of the run's benchmark, with its interval."""
     for benchmark in _benchmarks(metrics):
         caveat: Text | str = ""
@@ -69,7 +69,7 @@ def _benchmarks(metrics: Metrics) -> list[Benchmark]:
     return [benchmark for benchmark in found if benchmark is not None]
 
 
-def annotator_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+def annotator_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how the judge compares with annotators."""
     yield from _people(metrics)
     yield from _alt_test(metrics)

@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from evalkit.core.display import dollars, interval, percent, points
 from evalkit.core.translation import gettext, joined, pgettext
 from evalkit.decision import Metrics, judges_of, known
-from evalkit.report.findings.finding import Finding, finding
+from evalkit.report.findings.finding import Finding, RunFacts, finding
 from evalkit.scoring.metrics.panels import ALIKE, DISAGREEMENT, ERRORS, GIVEN, NO_LABEL, REST, VOTES
 from evalkit.scoring.metrics.subsets import ACCURACY, LEAD
-from evalkit.values import Json
 
 RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433
 
 
-def panel_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+def panel_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how the judges of a panel agree, and whether they err on the same units."""
     if (alpha := known(metrics, "panel/alpha")) is not None:
         text = gettext(
@@ -72,8 +71,9 @@ def _without_errors(metrics: Metrics) -> Iterator[Finding]:
     yield finding(VOTES, "info", text)
 
 
-def subset_findings(metrics: Metrics, table: Json) -> Iterator[Finding]:
-    """Yield which judges of a panel are enough, by the table of its subsets."""
+def subset_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
+    """Yield which judges of a panel are enough."""
+    table = run.details.get("panel") or {}
     accuracy, lead = known(metrics, ACCURACY), known(metrics, LEAD)
     if accuracy is None or lead is None or lead.low is None or not table:
         return
@@ -106,7 +106,7 @@ def subset_findings(metrics: Metrics, table: Json) -> Iterator[Finding]:
     yield finding(LEAD, "good" if enough else "info", text)
 
 
-def cascade_findings(metrics: Metrics, _: str) -> Iterator[Finding]:
+def cascade_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield who decides in a cascade, the agreement behind its guarantee, and what it saves."""
     start = "cascade/share/"
     shares = [(name, one) for name in metrics if name.startswith(start) and (one := known(metrics, name)) is not None]

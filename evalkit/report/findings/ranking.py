@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from evalkit.core.translation import Text, gettext, joined, ngettext, pgettext
 from evalkit.decision import Metrics, known
-from evalkit.report.findings.finding import NAMED, Finding, finding
+from evalkit.report.findings.finding import NAMED, Finding, RunFacts, finding
 from evalkit.values import Json
 
 
-def ranking_findings(metrics: Metrics, ranking: Json) -> Iterator[Finding]:
+def ranking_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     """Yield which system ranks first, if that is certain, and how many pairs of systems differ significantly."""
+    ranking = run.details.get("ranking") or {}
     systems: Sequence[Json] = ranking.get("systems") or ()
     separated = known(metrics, "ranking/separated")
     if separated is None:
