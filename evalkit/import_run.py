@@ -10,6 +10,7 @@ from math import inf
 from pathlib import Path
 
 from evalkit.api import Materials, rescore, run_manifest
+from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import RunConfig
 from evalkit.core.annotations import annotation_classes
 from evalkit.core.resources import project
@@ -22,7 +23,6 @@ from evalkit.evaluators import make_evaluator
 from evalkit.interop import ImportedJudgments
 from evalkit.interop.import_file import NAMED, NO_SCALE
 from evalkit.interop.labeling import Label, has_own_label, with_labels, with_probabilities
-from evalkit.plugins import find_benchmark
 from evalkit.protocols import Evaluator
 from evalkit.results import RunResult
 from evalkit.runs import check_free, check_no_sweep

@@ -11,9 +11,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from evalkit.benchmark_discovery import own_benchmark_names
 from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.plugins import ALLOW_FLAG, BENCHMARKS, CONF, entry_points_in, folders, own_benchmark_names
+from evalkit.plugins import ALLOW_FLAG, BENCHMARKS, CONF, entry_points_in, folders
 from evalkit.values import Json, frozen
 
 WIDTH: Final = 100

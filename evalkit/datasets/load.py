@@ -13,6 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import DatasetConfig
 from evalkit.core.scale import Classes
 from evalkit.core.spool import HashSet, ReorderedSequence, Spool
@@ -29,7 +30,6 @@ from evalkit.datasets.sources import Fetch, Logs, open_source
 from evalkit.datasets.text import Tally
 from evalkit.datasets.turns import Conversations
 from evalkit.errors import DatasetError
-from evalkit.plugins import find_benchmark
 from evalkit.types import Case, ChecklistItem
 from evalkit.values import JsonObject, frozen
 

@@ -15,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import DatasetConfig
 from evalkit.core.display import relative
 from evalkit.core.resources import DISTRIBUTION, optional
@@ -23,7 +24,6 @@ from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import Placed, Reader, Row, is_readable, numbered, placed, reader_for, unique_columns
 from evalkit.datasets.named import named_rows, recognize_benchmark
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.plugins import find_benchmark
 from evalkit.values import frozen
 
 SHIPPED, STDIN, KEY = "evalkit:", "-", "dataset.path"

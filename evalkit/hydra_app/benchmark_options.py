@@ -8,7 +8,8 @@ from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import OmegaConf
 
-from evalkit.plugins import BENCHMARKS, entry_points_in, own_benchmark_names
+from evalkit.benchmark_discovery import own_benchmark_names
+from evalkit.plugins import BENCHMARKS, entry_points_in
 
 GROUP = "dataset"
 OURS, OTHERS = "benchmark://evalkit", "benchmark://plugins"

@@ -11,6 +11,7 @@ import yaml
 from hydra.errors import ConfigCompositionException, MissingConfigException, OverrideParseException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from evalkit.benchmark_discovery import own_benchmark_names
 from evalkit.config import RunConfig
 from evalkit.config.run_config import known_keys, no_such
 from evalkit.core.display import relative
@@ -19,7 +20,6 @@ from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, EvalkitError, did_you_mean, pasted
 from evalkit.hydra_app.criteria import as_written, no_such_criterion
 from evalkit.hydra_app.user_files import user_files
-from evalkit.plugins import own_benchmark_names
 
 EACH = "add -m to run a job for each"
 _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'(?: requires --multirun)?$", re.M)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from evalkit.benchmark_discovery import own_benchmark_names
 from evalkit.core.resources import project, shipped
-from evalkit.plugins import CONF, folders, own_benchmark_names
+from evalkit.plugins import CONF, folders
 
 
 def user_folders() -> list[Path]:

@@ -11,12 +11,12 @@ from pathlib import Path
 from pkgutil import iter_modules
 from shlex import quote
 
+from evalkit.benchmark_discovery import iter_benchmarks
 from evalkit.datasets.named import recognize_benchmark
 from evalkit.errors import ConfigError, did_you_mean
 from evalkit.foreign_files.judgment_files import Peek, peek
 from evalkit.foreign_files.records import Importer
 from evalkit.interop import importers as package
-from evalkit.plugins import iter_benchmarks
 
 GENERIC = "generic"
 DAMAGE = (TypeError, AttributeError, ValueError, KeyError, IndexError, OverflowError, RecursionError)

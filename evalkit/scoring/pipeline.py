@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import CHECKLIST, RunConfig
 from evalkit.core.scale import Scale
 from evalkit.decision import judges_of, metrics_of
 from evalkit.errors import ConfigError
-from evalkit.plugins import find_benchmark
 from evalkit.results import RunResult
 from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.columns import NONE, PairColumns, VerdictColumns, all_pairs, rows_of

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import PluginError
-from evalkit.plugins import find_benchmark, third_party_errors
+from evalkit.plugins import third_party_errors
 from evalkit.scoring.columns import VerdictColumns
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.labels import given_weights

@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 
 from evalkit.audit.plan import edited as edited_case
 from evalkit.audit.probes import find_probe
+from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import Criterion, DatasetConfig, JudgeConfig, ModeConfig, RunConfig, RunnerConfig, SwapConfig
 from evalkit.datasets import load_cases
 from evalkit.datasets.named import recognize_benchmark, recognize_benchmark_row
 from evalkit.errors import CallError, DatasetError, EvalkitError, JudgeSetupError, PluginError
 from evalkit.judges import make_judges
 from evalkit.judges.responses import sane
-from evalkit.plugins import find_benchmark
 from evalkit.protocols import Benchmark, Judge
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import Catalog

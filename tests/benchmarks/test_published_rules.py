@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score, f1_score, precision_score, recall_score
 
+from evalkit.benchmark_discovery import iter_benchmarks
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError
-from evalkit.plugins import iter_benchmarks
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import full_catalog
 from evalkit.types import Case, Judgment, Response

@@ -4,8 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
+from evalkit.benchmark_discovery import own_benchmarks
 from evalkit.interop.importer_discovery import importers
-from evalkit.plugins import own_benchmarks
 
 ROOT = Path(__file__).parents[2]
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from evalkit.benchmark_discovery import iter_benchmarks
 from evalkit.config import DatasetConfig
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.interop import Options, describe_file, formats, importers, recognize_format
 from evalkit.interop import import_judgments as brought
-from evalkit.plugins import iter_benchmarks
 from tests.golden.runs import GOLDEN
 from tests.support.import_layouts import (
     BATCH,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from evalkit import plugins
+from evalkit.benchmark_discovery import find_benchmark
 from evalkit.cli import main
 from evalkit.config import DatasetConfig, JudgeConfig, OutputConfig, RunConfig, TrackingConfig
 from evalkit.config.data import GateConfig
@@ -442,7 +443,7 @@ def test_translations_that_cannot_be_read_are_one_line(
     compiled.write_bytes(b"msgid")
     monkeypatch.setattr(plugins, "folders", lambda group: [tmp_path])
     with pytest.raises(PluginError, match=r"its translations cannot be read .* compile them again") as caught:
-        plugins.find_benchmark("riddles")
+        find_benchmark("riddles")
     assert str(tmp_path) in str(caught.value)
 
 

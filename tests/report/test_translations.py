@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from babel.messages.pofile import read_po
 
+from evalkit.benchmark_discovery import iter_benchmarks
 from evalkit.config import GateConfig
 from evalkit.core.translation import Text, gettext, in_every_language, joined, ngettext, pgettext, translator
-from evalkit.plugins import iter_benchmarks
 from evalkit.report.findings.finding import finding
 from evalkit.report.texts import metric_title, metric_words, note_words
 from evalkit.scoring.catalog import CATALOG, benchmark_title, full_catalog

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from evalkit import load_config, plugins, run
+from evalkit import benchmark_discovery, load_config, run
+from evalkit.benchmark_discovery import iter_benchmarks
 from evalkit.config import DatasetConfig, RunConfig
 from evalkit.core.translation import in_every_language
 from evalkit.datasets import load_cases
 from evalkit.errors import ConfigError
 from evalkit.gating import check_gate
-from evalkit.plugins import iter_benchmarks
 from evalkit.results import RunResult
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import (
@@ -191,7 +191,7 @@ def test_metrics_that_need_no_benchmark_are_known_without_loading_any(monkeypatc
     def refuse() -> None:
         raise AssertionError("benchmarks are loaded")
 
-    monkeypatch.setattr(plugins, "own_benchmarks", refuse)
+    monkeypatch.setattr(benchmark_discovery, "own_benchmarks", refuse)
     assert CATALOG.find("judge/x/tie_rate") is not None
     assert CATALOG.find("agreement/nothing") is None
     assert CATALOG.order("tie_rate") < CATALOG.order("judge/x/tie_rate")

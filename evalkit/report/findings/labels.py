@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evalkit.benchmark_discovery import benchmark_named
 from evalkit.core.display import interval
 from evalkit.core.translation import Text, gettext
 from evalkit.decision import (
@@ -11,7 +12,6 @@ from evalkit.decision import (
     known,
     side,
 )
-from evalkit.plugins import benchmark_named
 from evalkit.protocols import Benchmark
 from evalkit.report.findings.finding import Finding, RunFacts, Tone, finding
 from evalkit.report.texts import metric_measure

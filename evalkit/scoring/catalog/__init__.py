@@ -15,8 +15,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Final
 
+from evalkit.benchmark_discovery import benchmark_named, find_benchmark, own_benchmarks
 from evalkit.core.translation import Text, gettext
-from evalkit.plugins import benchmark_named, find_benchmark, own_benchmarks
 from evalkit.protocols import Benchmark
 from evalkit.scoring.catalog.spec import (
     CHECKLISTS,

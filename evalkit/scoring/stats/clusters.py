@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import RunConfig
 from evalkit.core.hashing import digest
 from evalkit.core.turns import CONVERSATION, UNIT_KEYS
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.plugins import find_benchmark
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.types import Case
 from evalkit.values import frozen

@@ -1,0 +1,74 @@
+"""Find benchmarks: each module of `evalkit.benchmarks` with `BENCHMARKS`, and the entry points of other packages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import MappingProxyType
+
+from evalkit.errors import ConfigError, PluginError, did_you_mean
+from evalkit.plugins import BENCHMARKS, entry_points_in, load_only
+from evalkit.protocols import Benchmark
+
+_BENCHMARK = re.compile(r'\b[bB]enchmark\(\s*"(\w+)"')
+
+
+def find_benchmark(name: str) -> Benchmark:
+    """Return the benchmark that `dataset.benchmark` names: one of evalkit's, or one of a plug-in.
+
+    Raises:
+        ConfigError: If there is no such benchmark.
+        PluginError: If two packages register it, it cannot be imported, or it is not a benchmark with that name.
+    """
+    if (found := _load_benchmark(name)) is not None:
+        return found
+    raise ConfigError("no such benchmark", where=f"dataset.benchmark={name}", remedy=did_you_mean(name, _names()))
+
+
+def benchmark_named(name: str) -> Benchmark | None:
+    """Return the benchmark with a name; `None` if there is none, or it cannot be used."""
+    try:
+        return _load_benchmark(name)
+    except PluginError:  # `evalkit plugins` shows why
+        return None
+
+
+def iter_benchmarks() -> Iterator[Benchmark]:
+    """Yield evalkit's benchmarks, then those of plug-ins, without those that cannot be used."""
+    yield from (found for name in _names() if (found := benchmark_named(name)) is not None)
+
+
+def _names() -> Iterable[str]:
+    return dict.fromkeys([*own_benchmarks(), *(point.name for point in entry_points_in(BENCHMARKS))])
+
+
+@cache
+def own_benchmarks() -> Mapping[str, Benchmark]:
+    """Return the benchmarks of all modules of `evalkit.benchmarks` by name; adding a benchmark is adding a module."""
+    modules = iter_modules(import_module(BENCHMARKS).__path__, f"{BENCHMARKS}.")
+    found = (one for module in modules for one in getattr(import_module(module.name), "BENCHMARKS", ()))
+    return MappingProxyType({benchmark.name: benchmark for benchmark in found})
+
+
+@cache
+def own_benchmark_names() -> frozenset[str]:
+    """Return the names of evalkit's benchmarks, as their modules spell them; importing these takes half a second."""
+    folder = Path(__file__).parent / "benchmarks"
+    texts = (file.read_text("utf-8") for file in folder.glob("*.py"))
+    return frozenset(name for text in texts for name in _BENCHMARK.findall(text))
+
+
+def _load_benchmark(name: str) -> Benchmark | None:
+    if name in own_benchmarks():
+        return own_benchmarks()[name]
+    where = f"dataset.benchmark={name}"
+    if (found := load_only(BENCHMARKS, name, where)) is None:
+        return None
+    if not isinstance(found, Benchmark) or found.name != name:
+        what = f"the entry point '{name}' is not a benchmark with that name"
+        raise PluginError(what, where=where, remedy=f"point it to an evalkit.benchmarks.Benchmark('{name}', …)")
+    return found
