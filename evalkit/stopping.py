@@ -19,7 +19,7 @@ from evalkit.datasets import Dataset
 from evalkit.datasets.load import fingerprint
 from evalkit.errors import ConfigError
 from evalkit.protocols import Evaluator
-from evalkit.scoring.pipeline import score_without_intervals
+from evalkit.scoring.pipeline import verdict_statistics
 from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.sequences import clusters_needed
@@ -109,7 +109,7 @@ def _statistics(
     config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters
 ) -> list[Statistic]:
     """Return the metrics of these cases that can stop a run."""
-    found = score_without_intervals(config, cases, judgments, clusters, extras=False).found
+    found = verdict_statistics(config, cases, judgments, clusters)
     return [one for one in found if isinstance(one, Statistic) and can_stop(one)]
 
 

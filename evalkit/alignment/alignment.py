@@ -42,7 +42,7 @@ from evalkit.runs.read import read_record
 from evalkit.runs.records import encode_pretty, metric_values
 from evalkit.scoring import score_run
 from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
-from evalkit.scoring.pipeline import score_without_intervals
+from evalkit.scoring.pipeline import verdict_statistics
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import smallest_detectable, smallest_gain
 from evalkit.types import Case, Metric
@@ -160,7 +160,7 @@ class Labels:
         found = cls(result, folder, split, kind, metric)
         for name in SIDES:
             side = found.side(name)
-            scored = score_without_intervals(result.config, side.cases, side.judgments, extras=False).found
+            scored = verdict_statistics(result.config, side.cases, side.judgments)
             row = next((one for one in scored if one.name == metric), None)
             counted = None if row is None else Metric(metric, None, n=row.n, missing=row.missing)
             if counted is None or not counted.n:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,12 @@ from numpy.typing import NDArray
 from evalkit.core.annotations import FIRST, choices_in, majority
 from evalkit.core.display import visible_names
 from evalkit.core.scale import Scale
-from evalkit.scoring.judgments import JudgmentColumns
+from evalkit.scoring.judgments import ABSTAINED, JudgmentColumns
+from evalkit.scoring.judgments import MISSING as UNCLASSED
+from evalkit.scoring.judgments import SPLIT as SPLIT_CLASS
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Tally
+from evalkit.scoring.stats.coefficients import Confusion
 from evalkit.types import Annotation, Case, Reason, Unit, Winner
 from evalkit.values import frozen
 
@@ -43,6 +47,55 @@ REASONS: tuple[Reason, ...] = (
     "abstained",
     "criteria_cancel",
 )
+
+
+class Units(Protocol):
+    """Units of cases, each with the code of its verdict and of its label: what metrics of every kind read."""
+
+    __slots__ = ()
+
+    @property
+    def codes(self) -> Codes | Ints:
+        """The code of each verdict, (units,)."""
+
+    @property
+    def truth(self) -> Codes | Ints:
+        """The code of each label, (units,)."""
+
+    @property
+    def present(self) -> Bools:
+        """Which units have a verdict that a label could equal, (units,)."""
+
+    @property
+    def missing(self) -> Bools:
+        """Which units should have a verdict and have none, (units,)."""
+
+    @property
+    def labeled(self) -> Bools:
+        """Which units have a label, (units,)."""
+
+    @property
+    def tally(self) -> Tally:
+        """Sums over the units of each case."""
+
+    @property
+    def right(self) -> Bools:
+        """Which verdicts equal their label, (units,)."""
+        return np.asarray(self.codes == self.truth)
+
+    @property
+    def read(self) -> Bools:
+        """Which labeled units have a verdict that the label could equal, (units,)."""
+        return self.labeled & self.present
+
+    @property
+    def unread(self) -> Bools:
+        """Which labeled units have no verdict, (units,)."""
+        return self.labeled & self.missing
+
+    def confusion(self, codes: Sequence[int]) -> Confusion:
+        """Return the confusion matrix of labels and verdicts over these codes."""
+        return Confusion.of(self.tally, self.truth, self.codes, self.read, self.unread, codes)
 
 
 @frozen
@@ -74,6 +127,15 @@ class PairColumns:
         """Return the index of the pair (i, j) of a case."""
         n = int(self.sizes[case])
         return int(self.start[case]) + i * n - i * (i + 1) // 2 + (j - i - 1)
+
+    @property
+    def labeled(self) -> Bools:
+        """Which pairs have a label, (pairs,)."""
+        return np.asarray(self.label != NONE)
+
+    def rows(self, judgments: JudgmentColumns) -> Ints:
+        """Return the index of each judgment's pair."""
+        return self.find(judgments.case, judgments.i, judgments.j)
 
     def find(self, case: Ints, i: Ints, j: Ints) -> Ints:
         """Return the index of each pair (i, j) of a case, for arrays of the same shape."""
@@ -236,7 +298,7 @@ class ScoreColumns:
 
 
 @frozen
-class VerdictColumns:
+class VerdictColumns(Units):
     """The verdicts of one judge or a panel, one row for each pair; metrics are computed from them.
 
     Attributes:
@@ -275,6 +337,16 @@ class VerdictColumns:
         return "".join(self.judgments.by) if self.panel is None else self.panel
 
     @property
+    def codes(self) -> Codes:
+        """The winners, (pairs,)."""
+        return self.winner
+
+    @property
+    def truth(self) -> Codes:
+        """The labels, (pairs,)."""
+        return self.pairs.label
+
+    @property
     def present(self) -> Bools:
         """Which pairs have a verdict, (pairs,)."""
         return np.asarray(self.winner != NONE)
@@ -292,7 +364,7 @@ class VerdictColumns:
     @property
     def labeled(self) -> Bools:
         """Which pairs have a label, (pairs,)."""
-        return np.asarray(self.pairs.label != NONE)
+        return self.pairs.labeled
 
     @property
     def listed(self) -> bool:
@@ -303,3 +375,91 @@ class VerdictColumns:
     def tally(self) -> Tally:
         """Sums over the pairs of each case."""
         return Tally(self.pairs.case, len(self.pairs.sizes))
+
+
+@frozen
+class ClassColumns(Units):
+    """The class verdicts of one judge or a panel, one row for each response of each case, in case order.
+
+    Attributes:
+        names: the classes, in the order of the config.
+        ordered: whether the classes are ordered, lowest first.
+        positive: the index of the positive class; `None` if the config has none.
+        case: (n,) the index of each row's case.
+        index: (n,) the index of its response in the case.
+        cases: the number of cases.
+        verdicts: (n,) the class of the verdict, or MISSING, ABSTAINED or SPLIT.
+        labels: (n,) the class of the label, or MISSING.
+        annotators: by name, (n,) the class that the annotator gave, or MISSING.
+        probabilities: (n, classes) the probability of each class, summing to 1 in each row; NaN in rows without
+            probabilities. `None` if no row has them.
+        abstain: the name of the answer that declines to choose; `None` if the judge may not abstain.
+        judge: the name of the judge or the panel.
+        votes: (n,) the verdicts of each judge of a panel, by name.
+    """
+
+    names: tuple[str, ...]
+    ordered: bool
+    positive: int | None
+    case: Ints
+    index: Ints
+    cases: int
+    verdicts: Ints
+    labels: Ints
+    annotators: Mapping[str, Ints] = field(default_factory=dict)
+    probabilities: Floats | None = None
+    abstain: str | None = None
+    judge: str = ""
+    votes: Mapping[str, Ints] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.verdicts)
+
+    @property
+    def codes(self) -> Ints:
+        """The class of each verdict, (n,)."""
+        return self.verdicts
+
+    @property
+    def truth(self) -> Ints:
+        """The class of each label, (n,)."""
+        return self.labels
+
+    @property
+    def present(self) -> Bools:
+        """Which rows have a class, neither missing nor abstained, (n,)."""
+        return np.asarray(self.verdicts >= 0)
+
+    @property
+    def missing(self) -> Bools:
+        """Which rows have no verdict, (n,)."""
+        return np.asarray(self.verdicts == UNCLASSED)
+
+    @property
+    def abstained(self) -> Bools:
+        """Which rows have an abstention, (n,)."""
+        return np.asarray(self.verdicts == ABSTAINED)
+
+    @property
+    def split(self) -> Bools:
+        """Which rows have answers that contradict each other, (n,)."""
+        return np.asarray(self.verdicts == SPLIT_CLASS)
+
+    @property
+    def undecided(self) -> Bools:
+        """Which rows have answers, but no class, (n,)."""
+        return self.abstained | self.split
+
+    @property
+    def labeled(self) -> Bools:
+        """Which rows have a label, (n,)."""
+        return np.asarray(self.labels >= 0)
+
+    @property
+    def tally(self) -> Tally:
+        """Sums over the rows of each case."""
+        return Tally(self.case, self.cases)
+
+    def rows(self, judgments: JudgmentColumns) -> Ints:
+        """Return the row of each judgment's response."""
+        return np.asarray(np.searchsorted(self.case, judgments.case) + judgments.i)

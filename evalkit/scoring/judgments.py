@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import fields, replace
 from itertools import combinations
 from typing import Any, Final, TypeAlias
 
@@ -116,80 +116,6 @@ ABSTAINED: Final = -2
 """The code of an answer that declines to choose a class (`rubric.abstain`)."""
 SPLIT: Final = -3
 """The code of a vote of samples or judges that no class won: there are answers, and they contradict each other."""
-
-
-@frozen
-class ClassColumns:
-    """The class verdicts of one judge or a panel, one row for each response of each case, in case order.
-
-    Attributes:
-        names: the classes, in the order of the config.
-        ordered: whether the classes are ordered, lowest first.
-        positive: the index of the positive class; `None` if the config has none.
-        case: (n,) the index of each row's case.
-        index: (n,) the index of its response in the case.
-        cases: the number of cases.
-        verdicts: (n,) the class of the verdict, or MISSING, ABSTAINED or SPLIT.
-        labels: (n,) the class of the label, or MISSING.
-        annotators: by name, (n,) the class that the annotator gave, or MISSING.
-        probabilities: (n, classes) the probability of each class, summing to 1 in each row; NaN in rows without
-            probabilities. `None` if no row has them.
-        abstain: the name of the answer that declines to choose; `None` if the judge may not abstain.
-        judge: the name of the judge or the panel.
-        votes: (n,) the verdicts of each judge of a panel, by name.
-    """
-
-    names: tuple[str, ...]
-    ordered: bool
-    positive: int | None
-    case: Ints
-    index: Ints
-    cases: int
-    verdicts: Ints
-    labels: Ints
-    annotators: Mapping[str, Ints] = field(default_factory=dict)
-    probabilities: Floats | None = None
-    abstain: str | None = None
-    judge: str = ""
-    votes: Mapping[str, Ints] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.verdicts)
-
-    @property
-    def decided(self) -> Bools:
-        """Which rows have a class, neither missing nor abstained, (n,)."""
-        return np.asarray(self.verdicts >= 0)
-
-    @property
-    def missing(self) -> Bools:
-        """Which rows have no verdict, (n,)."""
-        return np.asarray(self.verdicts == MISSING)
-
-    @property
-    def abstained(self) -> Bools:
-        """Which rows have an abstention, (n,)."""
-        return np.asarray(self.verdicts == ABSTAINED)
-
-    @property
-    def split(self) -> Bools:
-        """Which rows have answers that contradict each other, (n,)."""
-        return np.asarray(self.verdicts == SPLIT)
-
-    @property
-    def undecided(self) -> Bools:
-        """Which rows have answers, but no class, (n,)."""
-        return self.abstained | self.split
-
-    @property
-    def labeled(self) -> Bools:
-        """Which rows have a label, (n,)."""
-        return np.asarray(self.labels >= 0)
-
-    @property
-    def tally(self) -> Tally:
-        """Sums over the rows of each case."""
-        return Tally(self.case, self.cases)
 
 
 NO_CLASSES = "set rubric.classes to the classes of the run"

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import CHECKLIST, RunConfig
-from evalkit.core.scale import Scale
+from evalkit.core.scale import Classes, Scale
 from evalkit.decision import judges_of, metrics_of
 from evalkit.errors import ConfigError
 from evalkit.results import RunResult
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.columns import NONE, PairColumns, VerdictColumns, all_pairs, rows_of
+from evalkit.scoring.columns import ClassColumns, PairColumns, VerdictColumns, all_pairs
 from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgments
 from evalkit.scoring.labels import given_weights, label_weights, labels_needed, weigh_labels
 from evalkit.scoring.metrics.biases import class_decision_statistics, item_decision_statistics
@@ -41,10 +42,10 @@ from evalkit.scoring.metrics.repeats import class_sample_statistics
 from evalkit.scoring.metrics.subsets import subset_results, with_intervals
 from evalkit.scoring.metrics.transport import with_results
 from evalkit.scoring.metrics.turns import turn_statistics
-from evalkit.scoring.run_metrics import extra_results, statistics
+from evalkit.scoring.run_metrics import Found, extra_results, statistics
 from evalkit.scoring.slices import slice_results
 from evalkit.scoring.stats.arrays import Bools, Floats
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, measure
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stopping import OTHERS, with_sequences
@@ -54,20 +55,20 @@ from evalkit.scoring.verdicts.cascade import (
     Vote,
     chosen_units,
     class_vote,
+    decided_classes,
     decided_pairs,
     dev_cases,
     pair_vote,
 )
 from evalkit.scoring.verdicts.checklists import ItemColumns, read_items, scored_judgments
-from evalkit.scoring.verdicts.classes import class_verdicts, labeled_responses, vote_panel, vote_samples
+from evalkit.scoring.verdicts.classes import labeled_responses, vote_panel, vote_samples
 from evalkit.scoring.verdicts.objects import Verdicts, class_verdict_objects, verdict_objects
 from evalkit.scoring.verdicts.pairs import aggregate_notes, resolve_pairs, settled, use_expectations
 from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel, check_names, metric_part, unasked_notes, vote, winners_at
 from evalkit.scoring.verdicts.pointwise import compare_scores, control_length, score_lists, score_responses
 from evalkit.scoring.verdicts.rewards import differences, reward_margins
 from evalkit.types import Case, ItemVerdict, Judgment, Metric, Unit, Verdict
-
-Columns = TypeVar("Columns")
+from evalkit.values import Json, frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +135,7 @@ class ScoredRun:
 
 
 def score_without_intervals(
-    config: RunConfig,
-    cases: Sequence[Case],
-    judgments: Sequence[Judgment],
-    clusters: Clusters | None = None,
-    *,
-    extras: bool = True,
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters | None = None
 ) -> ScoredRun:
     """Return the results of `score_run` with statistics instead of measured metrics.
 
@@ -148,23 +144,51 @@ def score_without_intervals(
         cases: the cases.
         judgments: their judgments.
         clusters: the clusters of the cases; by default those of the config.
-        extras: whether to return more than rates and means of verdicts: corrections, models, rankings and tables.
 
     Raises:
         ConfigError: as `score_run`.
     """
     clusters = clusters or Clusters.of(config, cases)
-    cascade = cascade_of(config, cases, judgments, clusters) if config.judge.cascades else None
-    cases = cases if cascade is None else cascade.blind(cases)
-    if config.mode.name == CHECKLIST:
-        scored = _score_checklists(config, cases, judgments, clusters, extras=extras)
-    elif (classes := config.rubric.named_classes) is not None:
-        columns = read_judgments(cases, judgments, [*config.weights()], classes)
-        scored = _score_classes(config, cases, columns, clusters, cascade, extras=extras)
-    else:
-        scored = _score_units(config, cases, judgments, clusters, cascade=cascade, extras=extras)
-    chosen = label_weights(cases)
-    return scored if chosen is None else replace(scored, found=[*weigh_labels(scored.found, chosen)])
+    run = _resolve_run(config, cases, judgments, clusters)
+    kind, judges = run.kind, [*run.each.values()]
+    weights = given_weights(kind.cases)
+    more, tables = kind.extras(run.verdicts, run.judgments, clusters)
+    details = dict(tables)
+    if run.cascade is not None:
+        details["cascade"] = run.cascade.table(config.judge)
+    found = [*run.statistics(), *more, *run.costs()]
+    for name, verdicts, own in run.asked_all:
+        corrected = kind.corrections(verdicts, clusters, weights)[0]
+        found += prefix_judge(name, [*kind.statistics(verdicts, own), *_if_unlabeled(corrected)])
+    fitted, subsets = None, list[Statistic]()
+    if (panel := run.panel) is not None and run.cascade is None:
+        fitted = kind.refit(panel, run.verdicts, judges) if kind.refit and panel.vote == DAWID_SKENE else None
+        best, subsets, table = _subsets(run, panel, clusters, weights)
+        found += best
+        details |= {"panel": table} if table else {}
+    objects, points = kind.objects(run.verdicts, run.each, run.cascade), _frontier(run)
+    return ScoredRun(objects, run.finished(found), points, details, clusters, run.notes, fitted, subsets)
+
+
+def verdict_statistics(
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters | None = None
+) -> Sequence[Statistic | Metric]:
+    """Return the rates and means of the verdicts of `score_run`: no corrections, models, rankings and tables.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        judgments: their judgments.
+        clusters: the clusters of the cases; by default those of the config.
+
+    Raises:
+        ConfigError: as `score_run`.
+    """
+    run = _resolve_run(config, cases, judgments, clusters)
+    found = [*run.statistics(), *run.costs()]
+    for name, verdicts, own in run.asked_all:
+        found += prefix_judge(name, run.kind.statistics(verdicts, own))
+    return run.finished(found)
 
 
 def verdicts_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> Verdicts:
@@ -178,22 +202,8 @@ def verdicts_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Ju
     Raises:
         ConfigError: as `score_run`.
     """
-    items: Sequence[tuple[ItemVerdict, ...]] = ()
-    cascade = None
-    if config.judge.cascades:
-        cascade = cascade_of(config, cases, judgments, Clusters.of(config, cases))
-        cases = cascade.blind(cases)
-    if config.mode.name == CHECKLIST:
-        read_checklists, each = read_items(cases, [*judgments], config.scoring.checklist)
-        config, judgments, items = _without_samples(config), [*scored_judgments(cases, each)], read_checklists.verdicts
-    classes = config.rubric.named_classes
-    columns = read_judgments(cases, judgments, [*config.weights()], classes)
-    if classes is not None:
-        read = use_expectations(config, columns if cascade is None else columns.where(cascade.used))
-        return class_verdict_objects(
-            cases, *class_verdicts(config, cases, read, _panel(config, read), cascade), cascade
-        )
-    return _resolve_units(config, cases, columns, items, cascade).objects
+    run = _resolve_run(config, cases, judgments)
+    return run.kind.objects(run.verdicts, run.each, run.cascade)
 
 
 def verdicts_by_judge(run: RunResult) -> Mapping[str, Sequence[Verdict]]:
@@ -202,140 +212,248 @@ def verdicts_by_judge(run: RunResult) -> Mapping[str, Sequence[Verdict]]:
     return (verdicts if isinstance(verdicts, Verdicts) else verdicts_of(run.config, run.cases, run.judgments)).each
 
 
-def _without_samples(config: RunConfig) -> RunConfig:
-    """Return the config of checklists as scores: samples are combined by item, so a response has one score."""
-    return config.with_({"mode.samples": 1})
-
-
-def _score_checklists(
-    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters, *, extras: bool
-) -> ScoredRun:
-    """Score responses by their checklists, then as if the judge had given these scores."""
-    items, each = read_items(cases, judgments, config.scoring.checklist)
-    given = scored_judgments(cases, each)
-    scored = _score_units(_without_samples(config), cases, given, clusters, items.verdicts, extras=extras)
-    asked = read_judgments(cases, judgments, ())
-    own = [*_of_checklists(config, cases, items, asked), *cost_statistics(asked)]
-    if config.dataset.benchmark is not None:
-        rule = getattr(find_benchmark(config.dataset.benchmark), "item_rule", None)
-        own += [] if rule is None else rule(items)
-    if len(each) > 1:
-        for name, one in each.items():
-            own += prefix_judge(name, _of_checklists(config, cases, one, asked.select(name)))
-    known = {one.name for one in own}
-    kept = [one for one in scored.found if one.name not in known and not one.name.endswith("score/distinct")]
-    return replace(scored, found=[*own, *kept])
-
-
-def _of_checklists(
-    config: RunConfig, cases: Sequence[Case], items: ItemColumns, asked: JudgmentColumns
-) -> list[Statistic | Metric]:
-    own = [*checklist_statistics(items, config.scoring.checklist), *evidence_statistics(items, cases)]
-    agreement = [*own, *item_decision_statistics(items)]
-    return [*agreement, *missing_statistics(asked), *turn_statistics(cases, Scale.of(config.rubric), items)]
-
-
-@dataclass(frozen=True, slots=True)
-class _ResolvedUnits:
-    """The verdicts of a run on pairs, responses or lists.
+@frozen
+class _Kind:
+    """How judgments become verdicts of some kind, and how verdicts become statistics.
 
     Attributes:
         config: the config with its settled rules.
-        judgments: the judgments.
-        panel: the panel, if there are several judges.
-        by_judge: the judgments of each judge of the panel.
-        each: the verdicts of each judge of the panel.
-        verdicts: the verdicts of the judge, or of the panel by votes.
+        cases: the cases.
+        units: the pairs or responses of the cases.
+        resolve: maps one judge's judgments to its verdicts.
+        vote: maps a panel, all judgments and the verdicts of its judges to those of the panel.
+        decide: maps a cascade, all judgments and the verdicts of its judges to those of the cascade.
+        certainty: maps a judge's verdicts and judgments to how sure it is of each verdict.
+        objects: maps verdicts, those of each judge by name and the cascade to `Verdict` objects.
+        statistics: maps the verdicts and judgments of a judge or a panel to the metrics of either.
+        overall: maps verdicts, judgments and the verdicts of the judges of a panel to metrics of the run alone.
+        extras: maps verdicts, judgments and clusters to corrections, models, rankings and tables.
+        corrections: maps verdicts, clusters and weights of cases to what `corrected/` has of one judge.
+        refit: maps a panel, its verdicts and those of its judges to the vote that is fitted again; `None` without one.
         notes: how settings were interpreted.
-        objects: the verdicts as objects.
+        pseudo: what the intervals of shares of right verdicts add to resampled totals.
     """
 
     config: RunConfig
-    judgments: JudgmentColumns
-    panel: Panel | None
-    by_judge: Mapping[str, JudgmentColumns]
-    each: Mapping[str, VerdictColumns]
-    verdicts: VerdictColumns
-    notes: tuple[str, ...]
-    objects: Verdicts
+    cases: Sequence[Case]
+    units: PairColumns | ClassColumns
+    resolve: Callable[[JudgmentColumns], Any]
+    vote: Callable[[Panel, JudgmentColumns, Sequence[Any]], Any]
+    decide: Callable[[Cascade, JudgmentColumns, Sequence[Any]], Any]
+    certainty: Callable[[Any, JudgmentColumns], Vote]
+    objects: Callable[[Any, Mapping[str, Any], Cascade | None], Verdicts]
+    statistics: Callable[[Any, JudgmentColumns], Measures]
+    overall: Callable[[Any, JudgmentColumns, Sequence[Any]], Measures]
+    extras: Callable[[Any, JudgmentColumns, Clusters], Found]
+    corrections: Callable[[Any, Clusters, Floats | None], tuple[list[Statistic], Json]]
+    refit: Callable[[Panel, Any, Sequence[Any]], FittedVote] | None
+    notes: tuple[str, ...] = ()
+    pseudo: PseudoCounts | None = None
 
 
-def _resolve_units(
+def _comparisons(
     config: RunConfig,
     cases: Sequence[Case],
-    given: JudgmentColumns,
-    items: Sequence[tuple[ItemVerdict, ...]] = (),
-    cascade: Cascade | None = None,
-) -> _ResolvedUnits:
-    judgments = use_expectations(config, given if cascade is None else given.where(cascade.used))
-    notes = aggregate_notes(config, judgments)
-    config = settled(config, judgments)
-    panel = _panel(config, judgments)
-    by_judge = {} if panel is None else {name: judgments.select(name) for name in panel.names}
-    pairs = all_pairs(cases)
-    each = {name: resolve(config, cases, own, pairs) for name, own in by_judge.items()}
-    judges = list(each.values())
-    if panel is not None and cascade is None and config.mode.name == "pairwise":
-        notes += unasked_notes(panel.names, judgments)
+    judgments: JudgmentColumns,
+    items: Sequence[tuple[ItemVerdict, ...]],
+) -> _Kind:
+    """Return how pairs, lists or scored responses are compared."""
+    notes, config, pairs = aggregate_notes(config, judgments), settled(config, judgments), all_pairs(cases)
+    name, scale = config.judge.label, Scale.of(config.rubric)
+    return _Kind(
+        config,
+        cases,
+        pairs,
+        resolve=lambda own: resolve(config, cases, own, pairs),
+        vote=partial(vote, config, cases),
+        decide=partial(decided_pairs, name),
+        certainty=partial(pair_vote, config),
+        objects=partial(verdict_objects, cases, config.scoring.combine, items),
+        statistics=partial(statistics, config, cases),
+        overall=lambda verdicts, _, judges: [*(panel_statistics(scale, verdicts, judges) if judges else ())],
+        extras=partial(extra_results, config, cases),
+        corrections=partial(mean_corrections, config),
+        refit=fitted_pairs if config.tie.allow else None,
+        notes=notes,
+    )
+
+
+def _choices(config: RunConfig, cases: Sequence[Case], classes: Classes) -> _Kind:
+    """Return how the classes of responses are chosen."""
+    responses, name = labeled_responses(classes, cases), config.judge.label
+    return _Kind(
+        config,
+        cases,
+        responses,
+        resolve=partial(vote_samples, responses, cases),
+        vote=lambda panel, _, each: vote_panel(responses, panel, name, each),
+        decide=lambda cascade, _, each: decided_classes(cascade, name, each),
+        certainty=class_vote,
+        objects=partial(class_verdict_objects, cases),
+        statistics=partial(_class_metrics, config, cases),
+        overall=lambda verdicts, judgments, judges: [
+            *weight_statistics(config, judgments),
+            *(class_panel_statistics(verdicts, judges) if judges else ()),
+        ],
+        extras=lambda verdicts, _, clusters: class_extras(config, verdicts, clusters, given_weights(cases)),
+        corrections=partial(class_corrections, config),
+        refit=fitted_classes,
+        pseudo=SHARE,
+    )
+
+
+def _class_metrics(
+    config: RunConfig, cases: Sequence[Case], verdicts: ClassColumns, judgments: JudgmentColumns
+) -> Measures:
+    """Return the metrics of the classes of one judge or a panel."""
+    found: Measures = [
+        *class_statistics(verdicts),
+        *class_decision_statistics(verdicts),
+        *missing_statistics(judgments),
+        *turn_statistics(cases, Scale.of(config.rubric), verdicts),
+    ]
+    repeated = config.mode.samples > 1
+    if repeated and not verdicts.votes:
+        found += class_sample_statistics(verdicts, judgments)
+    return [*found, split_class_rate(verdicts)] if repeated or verdicts.votes else found
+
+
+@frozen
+class _Run:
+    """A run with its verdicts.
+
+    Attributes:
+        kind: the kind of verdicts.
+        judgments: the judgments that count.
+        panel: the panel, if there are several judges.
+        cascade: what decides each unit, if the judges are a cascade.
+        by_judge: the judgments of each judge of a panel.
+        each: the verdicts of each judge of a panel.
+        verdicts: the verdicts of the judge, the panel or the cascade.
+        notes: how settings were interpreted.
+        checklists: the metrics of checklists; they replace those of the same names.
+    """
+
+    kind: _Kind
+    judgments: JudgmentColumns
+    panel: Panel | None
+    cascade: Cascade | None
+    by_judge: Mapping[str, JudgmentColumns]
+    each: Mapping[str, Any]
+    verdicts: Any
+    notes: tuple[str, ...]
+    checklists: Callable[[], Measures] | None
+
+    @property
+    def asked_all(self) -> list[tuple[str, Any, JudgmentColumns]]:
+        """The judges that were asked about every unit, in a cascade the first one: names, verdicts and judgments."""
+        every = [(name, verdicts, self.by_judge[name]) for name, verdicts in self.each.items()]
+        return every if self.cascade is None else every[:1]
+
+    def statistics(self) -> Measures:
+        """Return the rates and means of the verdicts."""
+        judges = [*self.each.values()] if self.cascade is None else []
+        overall = self.kind.overall(self.verdicts, self.judgments, judges)
+        return [*self.kind.statistics(self.verdicts, self.judgments), *overall]
+
+    def costs(self) -> Measures:
+        """Return the cost of the answers, and how a cascade saves some."""
+        found: Measures = [*cost_statistics(self.judgments)]
+        if self.cascade is not None:
+            found += cascade_statistics(self.kind.config, self.cascade, self.verdicts, self.judgments)
+        return found
+
+    def finished(self, found: Measures) -> Measures:
+        """Return the metrics with those of checklists, and with the weights of labels."""
+        if self.checklists is not None:
+            own = self.checklists()
+            known = {one.name for one in own}
+            kept = [one for one in found if one.name not in known and not one.name.endswith("score/distinct")]
+            found = [*own, *kept]
+        chosen = label_weights(self.kind.cases)
+        return found if chosen is None else [*weigh_labels(found, chosen)]
+
+
+def _resolve_run(
+    config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment], clusters: Clusters | None = None
+) -> _Run:
+    cascade, checklists = None, None
+    items: Sequence[tuple[ItemVerdict, ...]] = ()
+    if config.judge.cascades:
+        cascade = cascade_of(config, cases, judgments, clusters or Clusters.of(config, cases))
+        cases = cascade.blind(cases)
+    given: Iterable[Judgment] = judgments
+    if config.mode.name == CHECKLIST:
+        columns, by_name = read_items(cases, judgments, config.scoring.checklist)
+        checklists, items = partial(_checklist_metrics, config, cases, judgments, columns, by_name), columns.verdicts
+        # Samples are combined by item, so a response has one score.
+        config, given = config.with_({"mode.samples": 1}), scored_judgments(cases, by_name)
+    read = _read(config, cases, given)
+    counted = use_expectations(config, read if cascade is None else read.where(cascade.used))
+    kind = _kind_of(config, cases, counted, items)
+    panel, by_judge = _panel(config, counted), dict[str, JudgmentColumns]()
+    if panel is not None:
+        by_judge = {name: counted.select(name) for name in panel.names}
+    each = {name: kind.resolve(own) for name, own in by_judge.items()}
+    judges, notes = [*each.values()], kind.notes
     if cascade is not None:
-        verdicts = decided_pairs(cascade, config.judge.label, judgments, judges)
+        verdicts = kind.decide(cascade, counted, judges)
     elif panel is not None:
-        verdicts = vote(panel, config, cases, judgments, judges)
+        if config.mode.name == "pairwise" or config.rubric.classes:
+            notes += unasked_notes(panel.names, counted)
+        verdicts = kind.vote(panel, counted, judges)
     else:
-        verdicts = resolve(config, cases, judgments, pairs)
+        verdicts = kind.resolve(counted)
     if config.rubric.real and config.mode.scores:
         fits = (reward_margins(config, cases, one.pairs, differences(one))[2] for one in judges or [verdicts])
         notes += tuple(dict.fromkeys(fits))
-    objects = verdict_objects(cases, verdicts, each, config.scoring.combine, items, cascade)
-    return _ResolvedUnits(config, judgments, panel, by_judge, each, verdicts, notes, objects)
+    return _Run(kind, counted, panel, cascade, by_judge, each, verdicts, notes, checklists)
 
 
-def _score_units(
+def _read(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]) -> JudgmentColumns:
+    return read_judgments(cases, judgments, [*config.weights()], config.rubric.named_classes)
+
+
+def _kind_of(
     config: RunConfig,
     cases: Sequence[Case],
-    given: Iterable[Judgment],
-    clusters: Clusters,
+    judgments: JudgmentColumns,
     items: Sequence[tuple[ItemVerdict, ...]] = (),
-    cascade: Cascade | None = None,
-    *,
-    extras: bool,
-) -> ScoredRun:
-    """Score pairs, responses or lists: each judge, and the panel by their votes if there are several."""
-    resolved = _resolve_units(config, cases, read_judgments(cases, given, [*config.weights()]), items, cascade)
-    config, judgments, verdicts = resolved.config, resolved.judgments, resolved.verdicts
-    judges, weights = list(resolved.each.values()), given_weights(cases) if resolved.each else None
-    more, tables = extra_results(config, cases, verdicts, judgments, clusters) if extras else ((), {})
-    details = dict(tables)
-    found = [
-        *statistics(config, cases, verdicts, judgments),
-        *(panel_statistics(Scale.of(config.rubric), verdicts, judges) if judges and cascade is None else ()),
-        *more,
-        *cost_statistics(judgments),
-    ]
-    if cascade is not None:
-        right = verdicts.labeled & (verdicts.winner == verdicts.pairs.label)
-        found += cascade_statistics(config, cascade, verdicts.tally, verdicts.labeled, right, judgments)
-        details = {**details, "cascade": cascade.table(config.judge)}
-    for name, one in _asked_all(resolved.each, cascade):
-        fixed = mean_corrections(config, one, clusters, weights)[0] if extras else ()
-        found += prefix_judge(name, [*statistics(config, cases, one, resolved.by_judge[name]), *_if_unlabeled(fixed)])
-    panel, fitted, subsets = resolved.panel, None, list[Statistic]()
-    if panel is not None and panel.vote == DAWID_SKENE and config.tie.allow and cascade is None and extras:
-        fitted = fitted_pairs(panel, verdicts, judges)
-    if panel is not None and cascade is None and extras:
-
-        def is_right(some: Panel, chosen: Sequence[int]) -> Bools:
-            voted = vote(some, config, cases, judgments, [judges[judge] for judge in chosen])
-            return np.asarray(voted.winner == verdicts.pairs.label)
-
-        used = np.all([one.present for one in judges], axis=0) & verdicts.labeled
-        best, subsets = _subsets(config, cases, clusters, panel, judgments, is_right, used, verdicts.tally, details)
-        found += best
-    points = _frontier(resolved) if extras else ()
-    return ScoredRun(resolved.objects, found, points, details, clusters, resolved.notes, fitted, subsets)
+) -> _Kind:
+    classes = config.rubric.named_classes
+    return _comparisons(config, cases, judgments, items) if classes is None else _choices(config, cases, classes)
 
 
-def frontier_of(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]) -> tuple[FrontierPoint, ...]:
+def _checklist_metrics(
+    config: RunConfig,
+    cases: Sequence[Case],
+    judgments: Sequence[Judgment],
+    items: ItemColumns,
+    each: Mapping[str, ItemColumns],
+) -> Measures:
+    """Return the metrics of checklists, which are scored besides as if the judge had given their scores."""
+    asked = read_judgments(cases, judgments, ())
+
+    def of(columns: ItemColumns, own: JudgmentColumns) -> Measures:
+        return [
+            *checklist_statistics(columns, config.scoring.checklist),
+            *evidence_statistics(columns, cases),
+            *item_decision_statistics(columns),
+            *missing_statistics(own),
+            *turn_statistics(cases, Scale.of(config.rubric), columns),
+        ]
+
+    found: Measures = [*of(items, asked), *cost_statistics(asked)]
+    if config.dataset.benchmark is not None:
+        rule = getattr(find_benchmark(config.dataset.benchmark), "item_rule", None)
+        found += [] if rule is None else rule(items)
+    if len(each) > 1:
+        for name, columns in each.items():
+            found += prefix_judge(name, of(columns, asked.select(name)))
+    return found
+
+
+def frontier_of(config: RunConfig, cases: Sequence[Case], judgments: Sequence[Judgment]) -> tuple[FrontierPoint, ...]:
     """Return the frontier of `score_run` on pairs or responses, without metrics.
 
     Args:
@@ -346,14 +464,16 @@ def frontier_of(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Ju
     Raises:
         ConfigError: as `score_run`.
     """
-    return _frontier(_resolve_units(config, cases, read_judgments(cases, judgments, [*config.weights()])))
+    return _frontier(_resolve_run(config, cases, judgments))
 
 
-def _frontier(resolved: _ResolvedUnits) -> tuple[FrontierPoint, ...]:
-    config, judges = resolved.config, list(resolved.each.values())
-    winners = None if resolved.panel is None else winners_at(resolved.panel, config, judges)
+def _frontier(run: _Run) -> tuple[FrontierPoint, ...]:
+    config, judges, verdicts = run.kind.config, [*run.each.values()], run.verdicts
+    if config.rubric.classes:
+        return ()
+    winners = None if run.panel is None else winners_at(run.panel, config, judges)
     margins = None if winners is None else np.concatenate([one.margin for one in judges])
-    return frontier(resolved.verdicts, config.tie.min_confidence, winners, margins)
+    return frontier(verdicts, config.tie.min_confidence, winners, margins)
 
 
 def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:
@@ -369,95 +489,26 @@ def _panel(config: RunConfig, judgments: JudgmentColumns) -> Panel | None:
     return Panel.of(config, given, names) if names and max(len(names), len(members)) > 1 else None
 
 
-def _asked_all(each: Mapping[str, Columns], cascade: Cascade | None) -> list[tuple[str, Columns]]:
-    """Return the judges that were asked about every unit: in a cascade, the first one."""
-    return [*each.items()][: None if cascade is None else 1]
-
-
-def _score_classes(
-    config: RunConfig,
-    cases: Sequence[Case],
-    judgments: JudgmentColumns,
-    clusters: Clusters,
-    cascade: Cascade | None,
-    *,
-    extras: bool,
-) -> ScoredRun:
-    """Score a run whose judges choose classes: each judge, and the panel if there are several."""
-    judgments = use_expectations(config, judgments if cascade is None else judgments.where(cascade.used))
-    panel = _panel(config, judgments)
-    verdicts, each = class_verdicts(config, cases, judgments, panel, cascade)
-    weights = given_weights(cases)
-    more, tables = class_extras(config, verdicts, clusters, weights) if extras else ((), {})
-    details = dict(tables)
-    votes = class_panel_statistics(verdicts, list(each.values())) if each and cascade is None else []
-    repeated = config.mode.samples > 1
-    if repeated and not each:
-        votes += class_sample_statistics(verdicts, judgments)
-    if repeated or each:
-        votes.append(split_class_rate(verdicts))
-    scale = Scale.of(config.rubric)
-    found: list[Statistic | Metric] = [
-        *class_statistics(verdicts),
-        *class_decision_statistics(verdicts),
-        *turn_statistics(cases, scale, verdicts),
-        *missing_statistics(judgments),
-        *weight_statistics(config, judgments),
-        *votes,
-        *more,
-        *cost_statistics(judgments),
-    ]
-    if cascade is not None:
-        right = verdicts.labeled & (verdicts.verdicts == verdicts.labels)
-        found += cascade_statistics(config, cascade, verdicts.tally, verdicts.labeled, right, judgments)
-        details = {**details, "cascade": cascade.table(config.judge)}
-    for name, one in _asked_all(each, cascade):
-        asked = judgments.select(name)
-        own = [*class_statistics(one), *class_decision_statistics(one), *missing_statistics(asked)]
-        own += turn_statistics(cases, scale, one)
-        if repeated:
-            own += [*class_sample_statistics(one, asked), split_class_rate(one)]
-        fixed = class_corrections(one, config.scoring.confidence, clusters, weights)[0] if extras else ()
-        own += _if_unlabeled(fixed)
-        found += prefix_judge(name, own)
-    fitted, subsets, notes = None, list[Statistic](), tuple[str, ...]()
-    if panel is not None and cascade is None and extras:
-        judges, notes = list(each.values()), unasked_notes(panel.names, judgments)
-        fitted = fitted_classes(panel, verdicts) if panel.vote == DAWID_SKENE else None
-
-        def is_right(some: Panel, chosen: Sequence[int]) -> Bools:
-            voted = vote_panel(verdicts, some, "", [judges[judge] for judge in chosen])
-            return np.asarray(voted.verdicts == verdicts.labels)
-
-        used = np.all([~one.missing for one in judges], axis=0) & verdicts.labeled
-        best, subsets = _subsets(
-            config, cases, clusters, panel, judgments, is_right, used, verdicts.tally, details, SHARE
-        )
-        found += best
-    objects = class_verdict_objects(cases, verdicts, each, cascade)
-    return ScoredRun(objects, found, (), details, clusters, notes, fitted, subsets)
-
-
 def _subsets(
-    config: RunConfig,
-    cases: Sequence[Case],
-    clusters: Clusters,
-    panel: Panel,
-    judgments: JudgmentColumns,
-    right: Callable[[Panel, Sequence[int]], Bools],
-    used: Bools,
-    tally: Tally,
-    details: dict[str, Any],
-    pseudo: PseudoCounts | None = None,
-) -> tuple[list[Statistic], list[Statistic]]:
-    """Return the metrics of the best subset of a panel's judges, and the accuracies of the table that details get."""
-    costs = np.array([cost_statistics(judgments.select(name))[0].observed() for name in panel.names])
-    margin, weights = config.scoring.margin, given_weights(cases)
-    folds = clusters.folds(cases)
-    how: dict[str, Any] = {"margin": margin, "weights": weights, "pseudo": pseudo}
-    found, each, table = subset_results(panel, costs, right, used, tally, folds, **how)
-    details |= {"panel": table} if table else {}
-    return found, each
+    run: _Run, panel: Panel, clusters: Clusters, weights: Floats | None
+) -> tuple[list[Statistic], list[Statistic], Json]:
+    """Return the metrics of the best subset of a panel's judges, the accuracies of each subset, and their table."""
+    kind, judges, verdicts = run.kind, [*run.each.values()], run.verdicts
+
+    def right(some: Panel, chosen: Sequence[int]) -> Bools:
+        return np.asarray(kind.vote(some, run.judgments, [judges[judge] for judge in chosen]).right)
+
+    return subset_results(
+        panel,
+        np.array([cost_statistics(own)[0].observed() for own in run.by_judge.values()]),
+        right,
+        np.all([~judge.missing for judge in judges], axis=0) & verdicts.labeled,
+        verdicts.tally,
+        clusters.folds(kind.cases),
+        margin=kind.config.scoring.margin,
+        weights=weights,
+        pseudo=kind.pseudo,
+    )
 
 
 def _if_unlabeled(found: Sequence[Statistic]) -> Sequence[Statistic]:
@@ -523,24 +574,16 @@ def cascade_of(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Jud
     Raises:
         ConfigError: as `score_run`.
     """
-    classes, dev = config.rubric.named_classes, dev_cases(config.judge, cases, clusters)
-    columns = use_expectations(config, read_judgments(cases, judgments, [*config.weights()], classes))
-    names, votes = [member.label for member in config.judge.members if member.label in columns.by], dict[str, Vote]()
-    if classes is not None:
-        responses, first = labeled_responses(classes, cases), rows_of(cases)[1]
-        for name in names:
+    columns = use_expectations(config, _read(config, cases, judgments))
+    kind, dev = _kind_of(config, cases, columns), dev_cases(config.judge, cases, clusters)
+    members, votes = [member.label for member in config.judge.members], dict[str, Vote]()
+    for name in members:
+        if name in columns.by:
             own = columns.select(name)
-            votes[name] = class_vote(vote_samples(responses, cases, own), own, first)
-        case, labeled, unit = responses.case, responses.labeled, first[columns.case] + columns.i
-    else:
-        config, pairs = settled(config, columns), all_pairs(cases)
-        for name in names:
-            votes[name] = pair_vote(config, resolve(config, cases, columns.select(name), pairs))
-        case, labeled, unit = pairs.case, pairs.label != NONE, pairs.find(columns.case, columns.i, columns.j)
-    members = [member.label for member in config.judge.members]
+            votes[name] = kind.certainty(kind.resolve(own), own)
     by = np.array([members.index(name) if name in members else 0 for name in columns.judges], dtype=np.int64)
-    chosen = chosen_units(cases, case, labeled, dev, clusters)
-    return Cascade.of(config.judge, votes, chosen, dev, (unit, by[columns.judge]))
+    chosen = chosen_units(cases, kind.units.case, kind.units.labeled, dev, clusters)
+    return Cascade.of(config.judge, votes, chosen, dev, (kind.units.rows(columns), by[columns.judge]))
 
 
 def calibrated(config: RunConfig, cases: Sequence[Case], judgments: Iterable[Judgment]) -> RunConfig:

@@ -18,7 +18,8 @@ from evalkit.report.figures.forest import main_figures
 from evalkit.report.findings import findings
 from evalkit.report.findings.decisions import headline
 from evalkit.report.findings.finding import Finding, class_names
-from evalkit.scoring.judgments import ABSTAINED, MISSING, ClassColumns
+from evalkit.scoring.columns import ClassColumns
+from evalkit.scoring.judgments import ABSTAINED, MISSING
 from evalkit.scoring.labels import labels_needed
 from evalkit.scoring.metrics.biases import class_decision_statistics
 from evalkit.scoring.metrics.classes import class_confusion, class_extras, class_statistics

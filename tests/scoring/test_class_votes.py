@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from evalkit.config import RunConfig
+from evalkit.core.scale import Classes
 from evalkit.errors import ConfigError
 from evalkit.scoring import score_run, verdicts_of
+from evalkit.scoring.columns import ClassColumns
 from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, read_judgments
-from evalkit.scoring.verdicts.classes import class_verdicts, elect
+from evalkit.scoring.verdicts.classes import elect, labeled_responses, vote_samples
 from evalkit.types import Case, Judgment, Metric, Response, Verdict, WeightedJudgment
 
 RUBRIC = {"classes": {"pass": "", "fail": "", "other": ""}, "abstain": "unsure", "positive": "fail"}
@@ -37,6 +39,12 @@ def config(*judges: str, **more: Any) -> RunConfig:
 def judged(said: str | None, sample: int = 0, judge: str = "m", unit: int = 0, **more: Any) -> Judgment:
     status = "unparseable" if said is None else "ok"
     return Judgment("c", (unit,), (unit,), sample, judge, status, class_name=said, **more)
+
+
+def classes_of(made: RunConfig, judgments: Sequence[Judgment]) -> ClassColumns:
+    classes = Classes.of(made.rubric)
+    columns = read_judgments([CASE], judgments, ["quality"], classes)
+    return vote_samples(labeled_responses(classes, [CASE]), [CASE], columns)
 
 
 def verdict(judgments: Sequence[Judgment], made: RunConfig | None = None) -> Verdict:
@@ -106,8 +114,7 @@ def test_a_judge_whose_samples_are_split_has_no_vote() -> None:
 
 def test_every_response_has_a_row_with_its_label_and_those_of_annotators() -> None:
     made = config()
-    columns = read_judgments([CASE], [judged("fail"), judged("unsure", unit=1)], ["quality"], made.rubric.named_classes)
-    found = class_verdicts(made, [CASE], columns, None)[0]
+    found = classes_of(made, [judged("fail"), judged("unsure", unit=1)])
     assert found.names == ("pass", "fail", "other")
     assert (found.positive, found.ordered, found.cases, found.abstain) == (1, False, 1, "unsure")
     assert (found.verdicts.tolist(), found.labels.tolist()) == ([1, ABSTAINED], [0, MISSING])
@@ -125,8 +132,7 @@ def test_probabilities_are_those_of_the_classes_averaged_over_samples() -> None:
         judged("unsure", unit=1, weighted=chances(unsure=1.0)),
     ]
     made = config()
-    columns = read_judgments([CASE], said, ["quality"], made.rubric.named_classes)
-    found = class_verdicts(made, [CASE], columns, None)[0].probabilities
+    found = classes_of(made, said).probabilities
     assert found is not None
     np.testing.assert_allclose(found, [[0.7, 0.3, 0.0], [np.nan] * 3])
     assert verdict(said).confidence == pytest.approx(0.7)

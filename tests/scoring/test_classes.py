@@ -13,7 +13,8 @@ from sklearn import metrics as sk
 from statsmodels.stats.inter_rater import aggregate_raters, cohens_kappa, fleiss_kappa
 
 from evalkit.config import RunConfig
-from evalkit.scoring.judgments import ABSTAINED, MISSING, ClassColumns
+from evalkit.scoring.columns import ClassColumns
+from evalkit.scoring.judgments import ABSTAINED, MISSING
 from evalkit.scoring.metrics.classes import class_confusion, class_extras, class_statistics
 from evalkit.scoring.metrics.panels import class_panel_statistics
 from evalkit.scoring.stats.bootstrap import Statistic, measure

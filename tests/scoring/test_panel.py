@@ -17,7 +17,8 @@ from evalkit.errors import ConfigError
 from evalkit.scoring import Scores, score_run, verdicts_of
 from evalkit.scoring.columns import all_pairs
 from evalkit.scoring.judgments import read_judgments
-from evalkit.scoring.pipeline import resolve
+from evalkit.scoring.pipeline import resolve, score_without_intervals, verdict_statistics
+from evalkit.scoring.stats.bootstrap import Statistic
 from evalkit.types import Case, Judgment, Response, Verdict
 
 NAMES = ("x", "y", "z")
@@ -374,3 +375,16 @@ def test_judgments_of_several_judges_are_not_resolved_as_those_of_one():
     judgments = read_judgments(cases, [judged("x", 1.0), judged("y", 1.0, "d")], ("quality",))
     with pytest.raises(ConfigError, match="expected the judgments of one judge, found several: x, y"):
         resolve(panel(), cases, judgments, all_pairs(cases))
+
+
+def test_statistics_of_verdicts_are_part_of_those_of_the_run():
+    votes = zip(range(6), (1.0, -1.0, 0.0, 1.0, -1.0, None), (1.0, 1.0, 0.0, -1.0, -1.0, 1.0), strict=True)
+    judgments = [judged(name, v, case=str(k)) for k, *row in votes for name, v in zip("xy", row, strict=True)]
+    run = panel("x", "y"), cases_of(6, label="A"), judgments
+    whole = {one.name: one for one in score_without_intervals(*run).found}
+    part = {one.name: one for one in verdict_statistics(*run)}
+    assert {"tie_rate", "panel/alpha", "judge/x/agreement/accuracy", "judge/y/win_rate/a"} <= part.keys()
+    assert not {name for name in part if "corrected/" in name or "ranking/" in name}
+    for name, one in part.items():
+        if isinstance(one, Statistic):
+            assert one.observed() == pytest.approx(whole[name].observed(), nan_ok=True), name

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from evalkit import load_config
 from evalkit.config import RunConfig
 from evalkit.scoring import score_run
-from evalkit.scoring.pipeline import score_without_intervals
+from evalkit.scoring.pipeline import score_without_intervals, verdict_statistics
 from evalkit.scoring.stats.bootstrap import Statistic, Tally
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.sequences import mean_sequence
@@ -72,7 +72,7 @@ def test_the_values_of_a_cluster_depend_on_no_other_cluster(mode: str, seed: int
         ids = {case.id for case in some}
         alone = Clusters(2, 1, np.zeros(2, dtype=np.int64))
         its = [one for one in judgments if one.case_id in ids]
-        part = {one.name: one for one in score_without_intervals(made, some, its, alone, extras=False).found}
+        part = {one.name: one for one in verdict_statistics(made, some, its, alone)}
         for metric, whole_sums in sums.items():
             statistic = part[metric]
             assert isinstance(statistic, Statistic)

@@ -14,7 +14,6 @@ from evalkit.scoring.stats.arrays import Bounds, Codes, Floats
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, weighted_sum
 from evalkit.scoring.stats.bounded_intervals import mixed
 from evalkit.scoring.stats.coefficients import (
-    Confusion,
     Unread,
     ac1,
     counts_by_label,
@@ -39,16 +38,16 @@ def agreement_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     tie.
     """
     labeled, present, label = verdicts.labeled, verdicts.present, verdicts.pairs.label
-    right, choosing = verdicts.winner == label, labeled & (label != TIE)
+    right, choosing = verdicts.right, labeled & (label != TIE)
     why = UNREAD if choosing.any() else "no label names a winner" if labeled.any() else UNLABELED
     why = "every verdict on a labeled pair is a tie" if (choosing & present).any() else why
-    rate, table = verdicts.tally.rate, pair_confusion(verdicts)
+    rate, table = verdicts.tally.rate, verdicts.confusion(CLASSES)
     return [
         rate(
             "agreement/accuracy",
             right,
-            labeled & present,
-            labeled & verdicts.missing,
+            verdicts.read,
+            verdicts.unread,
             why=UNREAD if labeled.any() else UNLABELED,
         ),
         rate(
@@ -62,15 +61,9 @@ def agreement_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     ]
 
 
-def pair_confusion(verdicts: VerdictColumns) -> Confusion:
-    """Return the confusion matrix of verdicts and labels over A, TIE, B."""
-    label, labeled, present = verdicts.pairs.label, verdicts.labeled, verdicts.present
-    return Confusion.of(verdicts.tally, label, verdicts.winner, labeled & present, labeled & verdicts.missing, CLASSES)
-
-
 def _one_class(verdicts: VerdictColumns) -> str:
     """Return why a coefficient of agreement over the labeled pairs is undefined."""
-    labels = np.unique(verdicts.pairs.label[verdicts.labeled & verdicts.present])
+    labels = np.unique(verdicts.pairs.label[verdicts.read])
     if not len(labels):
         return UNREAD if verdicts.labeled.any() else UNLABELED
     if len(labels) > 1:
@@ -104,7 +97,7 @@ def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Stati
 
 def confusion_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     """Return `agreement/kappa_weighted` and `agreement/ac1` of verdicts and labels."""
-    table, why = pair_confusion(verdicts), _one_class(verdicts)
+    table, why = verdicts.confusion(CLASSES), _one_class(verdicts)
     unread = table.unread
     ties = unread.missing.any() or unread.table[1].any() or unread.table[:, 1].any()
     value = partial(ac1, categories=3 if ties else 2)

@@ -13,13 +13,23 @@ from evalkit.config import JudgeConfig, RunConfig
 from evalkit.core.display import visible
 from evalkit.core.scale import Scale
 from evalkit.decision import FEW, LEAN, ONE_ORDER, ORDER_AGREEMENT
-from evalkit.scoring.columns import NONE, TIE, A, B, PassColumns, VerdictColumns, flat, sign, system_codes
-from evalkit.scoring.judgments import ClassColumns
+from evalkit.scoring.columns import (
+    NONE,
+    TIE,
+    A,
+    B,
+    ClassColumns,
+    PassColumns,
+    Units,
+    VerdictColumns,
+    flat,
+    sign,
+    system_codes,
+)
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, ratio, weighted_sum
 from evalkit.scoring.stats.logistic import rate_at_zero, slope
-from evalkit.scoring.verdicts.checklists import MET, NOT_MET, ItemColumns
-from evalkit.scoring.verdicts.checklists import MISSING as NO_ANSWER
+from evalkit.scoring.verdicts.checklists import MET, ItemColumns
 from evalkit.scoring.verdicts.pairs import pair_margins, passes_of
 from evalkit.scoring.verdicts.pointwise import log_length
 from evalkit.types import Case
@@ -328,21 +338,20 @@ def decision_statistics(config: RunConfig, cases: Sequence[Case], verdicts: Verd
 
 def class_decision_statistics(columns: ClassColumns) -> Iterator[Statistic]:
     """Yield the lean of a judge to each class."""
-    read, unread = columns.labeled & columns.decided, columns.labeled & columns.missing
     for code, name in enumerate(columns.names):
-        verdict, label = (np.where(codes == code, 1.0, 0.0) for codes in (columns.verdicts, columns.labels))
-        yield _lean(f"class/{name}", verdict - label, read, unread, columns.tally)
+        yield _lean_to(columns, f"class/{name}", code)
 
 
 def item_decision_statistics(columns: ItemColumns) -> Iterator[Statistic]:
     """Yield the lean of a checklist's judge to `met`."""
-    labeled = (columns.label == MET) | (columns.label == NOT_MET)
-    if not labeled.any():
-        return
-    read = labeled & ((columns.judged == MET) | (columns.judged == NOT_MET))
-    verdict, label = (np.where(codes == MET, 1.0, 0.0) for codes in (columns.judged, columns.label))
-    unread = labeled & (columns.judged == NO_ANSWER)
-    yield _lean("met", verdict - label, read, unread, columns.tally)
+    if columns.labeled.any():
+        yield _lean_to(columns, "met", MET)
+
+
+def _lean_to(units: Units, name: str, code: int) -> Statistic:
+    """Return how much more often verdicts have a code than labels do."""
+    difference = 1.0 * (units.codes == code) - (units.truth == code)
+    return _lean(name, difference, units.read, units.unread, units.tally)
 
 
 def _order_agreement(verdicts: VerdictColumns, tally: Tally) -> Statistic:
@@ -390,8 +399,7 @@ def _lean(
 
 def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Statistic]:
     """Yield the leans to response A, to the longer response and to each system: differences of win rates."""
-    pairs, tally, labeled = verdicts.pairs, verdicts.tally, verdicts.labeled
-    read, unread = labeled & verdicts.present, labeled & verdicts.missing
+    pairs, tally, read, unread = verdicts.pairs, verdicts.tally, verdicts.read, verdicts.unread
     verdict, label = ((1.0 + codes) / 2 for codes in (verdicts.winner, pairs.label))
 
     def toward(name: str, sign: Ints) -> Statistic:
@@ -401,7 +409,7 @@ def _pair_leans(cases: Sequence[Case], verdicts: VerdictColumns) -> Iterator[Sta
     yield toward("longer", np.where(pairs.longer == NONE, 0, pairs.longer).astype(np.int64))
     names, system = system_codes(cases)
     first, second = pairs.sides(system)
-    for name, code in _most_frequent(names, np.concatenate([first[labeled], second[labeled]])):
+    for name, code in _most_frequent(names, np.concatenate([first[pairs.labeled], second[pairs.labeled]])):
         yield toward(f"system/{name}", (first == code).astype(np.int64) - (second == code))
 
 

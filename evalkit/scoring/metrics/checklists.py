@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from evalkit.core.turns import cited_turns, parts_of, unit_of
-from evalkit.scoring.stats.arrays import Bools, Codes
+from evalkit.scoring.stats.arrays import Bools
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
 from evalkit.scoring.stats.coefficients import Confusion, kappa
-from evalkit.scoring.verdicts.checklists import CANNOT, MET, MISSING, NOT_MET, ItemColumns, Score, rescored
+from evalkit.scoring.verdicts.checklists import CANNOT, MET, MISSING, NOT_MET, ItemColumns, Score, decided, rescored
 from evalkit.types import Case
 
 MOST_NAMES = 50
@@ -25,7 +25,7 @@ HALO = "checklist/halo"
 def checklist_statistics(columns: ItemColumns, rule: str) -> Measures:
     """Return the metrics of checklists; see the catalog."""
     tally, scores = columns.tally, columns.scores
-    answered, unread = _decided(columns.answer), columns.answer == MISSING
+    answered, unread = decided(columns.answer), columns.answer == MISSING
     met, given = columns.answer == MET, columns.judged != MISSING
     every, why = np.ones(len(columns.case), dtype=bool), "no item has an answer"
     counts = Counter[str](score.state for score in scores)
@@ -73,10 +73,6 @@ def evidence_statistics(columns: ItemColumns, cases: Sequence[Case]) -> list[Sta
     return [columns.tally.rate("checklist/evidence/unknown_turn", unknown, cites, why="no reason names a turn")]
 
 
-def _decided(codes: Codes) -> Bools:
-    return np.asarray((codes == MET) | (codes == NOT_MET))
-
-
 def _mean(
     name: str,
     columns: ItemColumns,
@@ -120,11 +116,9 @@ def metric_name(name: str) -> str:
 
 def _agreement(columns: ItemColumns, tally: Tally) -> Measures:
     """Return the agreement of the judge's own answers with the labels, both met or not met."""
-    label, judged = columns.label, columns.judged
-    labeled = _decided(label)
-    if not labeled.any():
+    if not columns.labeled.any():
         return []
-    read, unread = labeled & _decided(judged), labeled & (judged == MISSING)
+    label, judged, read, unread = columns.label, columns.judged, columns.read, columns.unread
     why = "no labeled item has an answer"
     met, not_met, tables = label == MET, label == NOT_MET, (MET, CANNOT, NOT_MET)
     table = Confusion.of(tally, label, judged, read, unread, tables)
@@ -132,7 +126,7 @@ def _agreement(columns: ItemColumns, tally: Tally) -> Measures:
     answers = "met" if met[read].any() else "not met"
     equal = f"labels are all {answers}: it would be 0 whatever the answers are" if read.any() else why
     return [
-        tally.rate("checklist/accuracy", judged == label, read, unread, why=why),
+        tally.rate("checklist/accuracy", columns.right, read, unread, why=why),
         tally.rate("checklist/tpr", judged == MET, read & met, unread & met, why="no item is labeled as met"),
         tally.rate("checklist/tnr", judged == NOT_MET, read & not_met, unread & not_met, why="none is labeled not met"),
         table.statistic("checklist/kappa", kappa, worst, contrast=True, why=equal),
@@ -151,8 +145,8 @@ def halo_statistic(alone: ItemColumns, together: ItemColumns) -> Statistic:
         alone: The items asked one by one.
         together: The same items asked in one request.
     """
-    known = _decided(alone.judged) & _decided(together.judged)
-    sign = np.where(_decided(alone.judged), np.where(alone.judged == MET, 1.0, -1.0), 0.0)
+    known = alone.present & together.present
+    sign = np.where(alone.present, np.where(alone.judged == MET, 1.0, -1.0), 0.0)
     others = np.bincount(alone.response, weights=sign, minlength=len(alone.scores))[alone.response] - sign
     rows, majority = known & (others != 0), np.where(others > 0, MET, NOT_MET)
     change = (together.judged == majority).astype(np.float64) - (alone.judged == majority)

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from evalkit.config import RunConfig
-from evalkit.scoring.judgments import ClassColumns
+from evalkit.scoring.columns import ClassColumns
 from evalkit.scoring.metrics.calibration import StatedConfidence, brier_statistic, ece_statistic
 from evalkit.scoring.metrics.corrections import class_corrections
 from evalkit.scoring.metrics.humans import class_annotator_results
@@ -24,7 +24,6 @@ from evalkit.scoring.stats.arrays import Bools, Bounds, Floats
 from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.coefficients import Confusion
 from evalkit.values import JsonObject
 
 UNLABELED: Final = "no response has a label"
@@ -63,7 +62,7 @@ def class_extras(
         weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
     """
     people, annotators = class_annotator_results(columns, clusters, config.scoring.alt_test_epsilon)
-    corrections, corrected = class_corrections(columns, config.scoring.confidence, clusters, weights)
+    corrections, corrected = class_corrections(config, columns, clusters, weights)
     details: JsonObject = {"annotators": annotators} if annotators else {}
     if columns.labeled.any():
         details["confusion"] = class_confusion(columns)
@@ -74,7 +73,7 @@ def _rates(columns: ClassColumns) -> list[Statistic]:
     """Return `class/NAME/rate`: the share of the answers that name a class whose class it is."""
     note = coverage_note(columns)
     return [
-        _rate(columns, f"class/{name}/rate", columns.verdicts == c, columns.decided, note=note, why=NO_CLASS)
+        _rate(columns, f"class/{name}/rate", columns.verdicts == c, columns.present, note=note, why=NO_CLASS)
         for c, name in enumerate(columns.names)
     ]
 
@@ -111,14 +110,11 @@ class LabeledClasses:
 
     def __init__(self, columns: ClassColumns) -> None:
         self._columns, self._k = columns, len(columns.names)
-        self._read, self._missing = columns.labeled & columns.decided, columns.labeled & columns.missing
-        self._confusion = Confusion.of(
-            columns.tally, columns.labels, columns.verdicts, self._read, self._missing, range(self._k)
-        )
+        self._confusion = columns.confusion(range(self._k))
         self.unread = self._confusion.unread
         self._note = coverage_note(columns, columns.labeled)
         # Why nothing about labels is defined; empty if something is.
-        self._why = "" if self._read.any() else UNREAD if columns.labeled.any() else UNLABELED
+        self._why = "" if columns.read.any() else UNREAD if columns.labeled.any() else UNLABELED
 
     def by_class(self) -> list[Statistic]:
         """Return `class/NAME/precision`, `recall`, `f1` and `youden_j`."""
@@ -167,9 +163,9 @@ class LabeledClasses:
         columns, unread = self._columns, self.unread
         accuracy = columns.tally.rate(
             "agreement/accuracy",
-            columns.verdicts == columns.labels,
-            self._read,
-            self._missing,
+            columns.right,
+            columns.read,
+            columns.unread,
             note=self._note,
             why=self._why or "nothing to count",
             pseudo=SHARE,
@@ -264,9 +260,9 @@ def _calibration(columns: ClassColumns) -> list[Statistic]:
         return []
     known = np.isfinite(columns.probabilities).all(axis=1)
     verdict = np.take_along_axis(columns.probabilities, np.maximum(columns.verdicts, 0)[:, None], axis=1)[:, 0]
-    right = (columns.verdicts == columns.labels).astype(np.float64)
-    used = columns.labeled & columns.decided & known
-    missing = int((columns.labeled & (columns.missing | (columns.decided & ~known))).sum())
+    right = columns.right.astype(np.float64)
+    used = columns.read & known
+    missing = int((columns.labeled & (columns.missing | (columns.present & ~known))).sum())
     # An abstention still has probabilities of the classes only if the judge gave them, so it is left out here too.
     stated = {"calibration": (verdict, right)} | {
         f"class/{name}": (columns.probabilities[:, c], (columns.labels == c).astype(np.float64))

@@ -12,13 +12,11 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns import TIE, A, B, VerdictColumns
-from evalkit.scoring.judgments import ClassColumns
+from evalkit.scoring.columns import TIE, A, B, ClassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
 from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tally, ratio
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.coefficients import Confusion
 from evalkit.values import JsonObject, frozen
 
 RANDOM = "valid if the labels are a random subset"
@@ -359,7 +357,7 @@ def _row_variance(target: Target, used: Bools, k: float, label: float, clusters:
 def class_targets(columns: ClassColumns) -> list[Target]:
     """Return the rate of each class to correct; answers that name none are left out."""
     kept = ~columns.undecided
-    decided, labeled = columns.decided[kept], columns.labeled[kept]
+    decided, labeled = columns.present[kept], columns.labeled[kept]
     return [
         Target(
             f"corrected/prediction_powered/{name}",
@@ -374,7 +372,7 @@ def class_targets(columns: ClassColumns) -> list[Target]:
 
 
 def class_corrections(
-    columns: ClassColumns, confidence: float, clusters: Clusters, weights: Floats | None = None
+    config: RunConfig, columns: ClassColumns, clusters: Clusters, weights: Floats | None
 ) -> tuple[list[Statistic], JsonObject]:
     """Return the rate of each class, corrected by the inverted matrix of errors and by prediction-powered inference.
 
@@ -384,8 +382,8 @@ def class_corrections(
     below 0 are moved to the nearest rates that sum to 1.
 
     Args:
+        config: the run's config.
         columns: the class verdicts.
-        confidence: the confidence of the intervals.
         clusters: the clusters of the cases.
         weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
 
@@ -393,8 +391,9 @@ def class_corrections(
         The statistics, and the content of corrected.json: each rate as judged, labeled and corrected, and the matrix of
         errors.
     """
-    names, k, tally, used = columns.names, len(columns.names), columns.tally, columns.labeled & columns.decided
-    cells = Confusion.of(tally, columns.labels, columns.verdicts, used, columns.missing, range(k)).cells.columns
+    names, k, tally, used = columns.names, len(columns.names), columns.tally, columns.read
+    confidence = config.scoring.confidence
+    cells = columns.confusion(range(k)).cells.columns
     judged = tally.columns(*(columns.verdicts == c for c in range(k)))
     table = Table.of([*judged, *(cell * (1.0 if weights is None else weights) for cell in cells)])
     counts = table.sums[k:].reshape(k, k)
@@ -418,9 +417,9 @@ def class_corrections(
             f"corrected/rate/{name}",
             table,
             partial(corrected_rate, c, k),
-            n=int(columns.decided.sum()),
+            n=int(columns.present.sum()),
             covered=tally(used) > 0,
-            missing=int((columns.labeled & columns.missing).sum()),
+            missing=int(columns.unread.sum()),
             strict=True,
             pseudo=pseudo,
             note="; ".join([*facts, f"errors from {int(used.sum())} labels", SAME_ERRORS]),

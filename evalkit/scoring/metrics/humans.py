@@ -8,8 +8,18 @@ from itertools import combinations
 import numpy as np
 
 from evalkit.core.annotations import annotation_grades, choices_in
-from evalkit.scoring.columns import CODES, NONE, TIE, A, B, PairColumns, ScoreColumns, VerdictColumns, sign
-from evalkit.scoring.judgments import ClassColumns
+from evalkit.scoring.columns import (
+    CODES,
+    NONE,
+    TIE,
+    A,
+    B,
+    ClassColumns,
+    PairColumns,
+    ScoreColumns,
+    VerdictColumns,
+    sign,
+)
 from evalkit.scoring.metrics.correlation import moments, pearson_r
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally, mean_of, undefined
@@ -109,7 +119,7 @@ def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | 
         item,
         annotator,
         np.stack([columns.annotators[name] for name in names])[annotator, item].astype(np.float64),
-        np.where(columns.decided, columns.verdicts, np.nan)[item],
+        np.where(columns.present, columns.verdicts, np.nan)[item],
         columns.case,
         columns.cases,
         names,

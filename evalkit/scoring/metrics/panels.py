@@ -11,10 +11,10 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns import NONE, TIE, A, B, VerdictColumns
-from evalkit.scoring.judgments import MISSING, ClassColumns, JudgmentColumns
+from evalkit.scoring.columns import TIE, A, B, ClassColumns, Units, VerdictColumns
+from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.metrics.rates import case_totals, reason_rate
-from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts, mixed
 from evalkit.scoring.stats.coefficients import alpha_of_classes, alpha_of_numbers
@@ -49,6 +49,12 @@ class PanelVotes:
     tally: Tally
     numbers: bool
 
+    @classmethod
+    def of(cls, panel: Units, each: Sequence[Units]) -> PanelVotes:
+        """Return the codes of the judges' verdicts on the units of a panel."""
+        cast = [np.where(judge.present, judge.codes, np.nan) for judge in each]
+        return cls(np.stack(cast), np.where(panel.labeled, panel.truth, np.nan), panel.tally, numbers=False)
+
     def off(self, reference: Floats) -> Floats:
         """Return the difference of each vote from a reference (units,): of codes, whether they differ."""
         difference = self.values - reference
@@ -73,12 +79,9 @@ def panel_statistics(scale: Scale, panel: VerdictColumns, each: Sequence[Verdict
         panel: the panel's verdicts.
         each: the verdicts of each judge.
     """
-    votes = np.stack([verdicts.winner for verdicts in each])
-    cast = np.where(votes == NONE, np.nan, votes)
-    truth = np.where(panel.labeled, panel.pairs.label, np.nan)
-    winners = PanelVotes(cast, truth, panel.tally, numbers=False)
+    winners = PanelVotes.of(panel, each)
     if panel.passes is not None or panel.scores is None:
-        agreement = vote_agreement(votes, (A, TIE, B), votes != NONE, panel.tally, "pairs")
+        agreement = vote_agreement(winners, each, (A, TIE, B), "pairs")
         return [*agreement, reason_rate(panel, "tie_rate/split"), *shared_errors(winners)]
     scores = np.stack([verdicts.scores.raw for verdicts in each if verdicts.scores is not None])
     known, unit = np.isfinite(scores), np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
@@ -99,31 +102,27 @@ def class_panel_statistics(panel: ClassColumns, each: Sequence[ClassColumns]) ->
         panel: the panel's verdicts.
         each: the verdicts of each judge.
     """
-    votes = np.stack([verdicts.verdicts for verdicts in each])
-    cast, truth = (np.where(codes >= 0, codes, np.nan) for codes in (votes, panel.labels))
-    agreement = vote_agreement(votes, range(len(panel.names)), votes != MISSING, panel.tally, "responses")
-    return [*agreement, *shared_errors(PanelVotes(cast, truth, panel.tally, numbers=False))]
+    votes = PanelVotes.of(panel, each)
+    return [*vote_agreement(votes, each, range(len(panel.names)), "responses"), *shared_errors(votes)]
 
 
-def vote_agreement(
-    votes: Codes | Ints, classes: Sequence[int], known: Bools, tally: Tally, units: str
-) -> list[Statistic]:
+def vote_agreement(votes: PanelVotes, each: Sequence[Units], classes: Sequence[int], units: str) -> list[Statistic]:
     """Return `panel/alpha` and `panel/unanimous`, how often all votes for a class agree if there are at least two.
 
     Args:
-        votes: (judges, units) the votes.
+        votes: the votes.
+        each: the verdicts of each judge.
         classes: the codes of the classes; other votes are for none of them.
-        known: (judges, units) which votes could be read.
-        tally: the case of each unit.
         units: the name of the units in notes.
     """
-    counts = np.stack([(votes == code).sum(axis=0) for code in classes], axis=1).astype(np.float64)
+    counts = np.stack([(votes.values == code).sum(axis=0) for code in classes], axis=1).astype(np.float64)
+    known = ~np.stack([judge.missing for judge in each])
     size = counts.sum(axis=1)
     several, same = size > 1, counts.max(axis=1) == size
     note, why = f"of the {units} with at least two votes", "nothing to count" if several.any() else ALONE
     return [
-        alpha_of_classes("panel/alpha", counts, tally, **_votes(known)),
-        tally.rate("panel/unanimous", same, several, ~several, note=note, why=why),
+        alpha_of_classes("panel/alpha", counts, votes.tally, **_votes(known)),
+        votes.tally.rate("panel/unanimous", same, several, ~several, note=note, why=why),
     ]
 
 
@@ -235,19 +234,17 @@ GIVEN: Final = ", by judge.thresholds"
 
 
 def cascade_statistics(
-    config: RunConfig, cascade: Cascade, tally: Tally, labeled: Bools, right: Bools, judgments: JudgmentColumns
+    config: RunConfig, cascade: Cascade, verdicts: Units, judgments: JudgmentColumns
 ) -> list[Statistic]:
     """Return `cascade/share/JUDGE`, `cascade/abstained`, `cascade/accuracy` and `cascade/cost_ratio`.
 
     Args:
         config: the run's config.
         cascade: the deciders.
-        tally: the case of each unit.
-        labeled: (units,) which units have a label that chose no threshold.
-        right: (units,) which verdicts equal their label.
+        verdicts: the verdicts of the cascade, whose labels chose no threshold.
         judgments: all judgments.
     """
-    waiting, given = cascade.decider == WAITING, config.judge.thresholds is not None
+    tally, waiting, given = verdicts.tally, cascade.decider == WAITING, config.judge.thresholds is not None
     shares = [
         tally.rate(
             f"cascade/share/{metric_part(step.judge)}",
@@ -258,14 +255,12 @@ def cascade_statistics(
         )
         for n, step in enumerate(cascade.steps)
     ]
-    decided = cascade.guaranteed
-    note = UNTESTED if config.judge.last == "answer" else None
+    tested, note = verdicts.labeled & cascade.guaranteed, UNTESTED if config.judge.last == "answer" else None
+    why = "no label that chose no threshold was decided"
     return [
         *shares,
         tally.rate("cascade/abstained", cascade.decider == ABSTAINED, ~waiting, waiting),
-        tally.rate(
-            "cascade/accuracy", right, labeled & decided, note=note, why="no label that chose no threshold was decided"
-        ),
+        tally.rate("cascade/accuracy", verdicts.right, tested, note=note, why=why),
         _cost_ratio(config, judgments),
     ]
 

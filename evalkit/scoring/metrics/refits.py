@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from evalkit.scoring.columns import NONE, PairColumns, VerdictColumns
-from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, ClassColumns
+from evalkit.scoring.columns import NONE, ClassColumns, PairColumns, Units, VerdictColumns
+from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT
 from evalkit.scoring.metrics.agreement import agreement_statistics, confusion_statistics
 from evalkit.scoring.metrics.classes import class_statistics
 from evalkit.scoring.metrics.rates import tie_statistics
@@ -92,7 +92,6 @@ class FittedVote:
 
 def fitted_pairs(panel: Panel, verdicts: VerdictColumns, each: Sequence[VerdictColumns]) -> FittedVote:
     """Return the vote of a panel on pairs; ties must be allowed."""
-    votes = np.stack([one.winner for one in each])
     labels, known = np.repeat([*CLASSES, NONE], 4).astype(np.int8), np.array([*CLASSES, NONE], dtype=np.int8)
     cells = np.arange(16)
     alone = replace(
@@ -102,12 +101,12 @@ def fitted_pairs(panel: Panel, verdicts: VerdictColumns, each: Sequence[VerdictC
         reason=np.zeros(16, dtype=np.int8),
     )
     found = [*agreement_statistics(alone), *confusion_statistics(alone), *tie_statistics(alone, scored=True)]
-    return _fitted(panel, votes, CLASSES, verdicts.pairs.label, verdicts.tally, winners_of, known, found)
+    return _fitted(panel, verdicts, each, CLASSES, winners_of, known, found)
 
 
-def fitted_classes(panel: Panel, columns: ClassColumns) -> FittedVote:
+def fitted_classes(panel: Panel, columns: ClassColumns, each: Sequence[ClassColumns]) -> FittedVote:
     """Return the vote of a panel on classes."""
-    votes, k = np.stack([*columns.votes.values()]), len(columns.names)
+    k = len(columns.names)
     known = np.array([*range(k), ABSTAINED, SPLIT, MISSING])
     labels = np.repeat([*range(k), ABSTAINED, MISSING], len(known))
     cells = np.arange(len(labels))
@@ -127,24 +126,24 @@ def fitted_classes(panel: Panel, columns: ClassColumns) -> FittedVote:
         return elect(chances.T * quorum[:, None])
 
     found = [one for one in class_statistics(alone) if isinstance(one, Statistic)]
-    return _fitted(panel, votes, (*range(k), ABSTAINED), columns.labels, columns.tally, decide, known, found)
+    return _fitted(panel, columns, each, (*range(k), ABSTAINED), decide, known, found)
 
 
 def _fitted(
     panel: Panel,
-    votes: Codes | Ints,
+    panels: Units,
+    each: Sequence[Units],
     codes: Sequence[int],
-    labels: Codes | Ints,
-    tally: Tally,
     decide: Callable[[Floats, Bools], Codes | Ints],
     verdicts: Codes | Ints,
     found: Sequence[Statistic],
 ) -> FittedVote:
+    votes, labels = np.stack([judge.codes for judge in each]), panels.truth
     patterns = VotePatterns.read(np.stack([votes == code for code in codes]))
     label = np.where(np.isin(labels, codes), np.equal.outer(labels, codes).argmax(axis=1), len(codes))
     cells = {one.name: np.stack(one.table.columns, axis=1, dtype=np.float64) for one in found if one.table.columns}
     quorum = panel.has_quorum(np.asarray(patterns.hot.any(axis=1), dtype=bool))
-    return FittedVote(patterns, tally, label, decide, quorum, verdicts.astype(np.int64), cells)
+    return FittedVote(patterns, panels.tally, label, decide, quorum, verdicts.astype(np.int64), cells)
 
 
 def widened(metric: Metric, again: Metric) -> Metric:

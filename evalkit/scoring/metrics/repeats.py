@@ -12,8 +12,8 @@ import numpy as np
 
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
-from evalkit.scoring.columns import TIE, VerdictColumns
-from evalkit.scoring.judgments import MISSING, ClassColumns, JudgmentColumns, of_one_judge
+from evalkit.scoring.columns import TIE, ClassColumns, VerdictColumns
+from evalkit.scoring.judgments import MISSING, JudgmentColumns, of_one_judge
 from evalkit.scoring.metrics.ranking import Games, by_value, standing
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide, round_metric, runs
 from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tally, ratio, undefined
@@ -63,7 +63,7 @@ def class_sample_statistics(columns: ClassColumns, judgments: JudgmentColumns) -
     An abstention is one of the answers that two samples can agree on.
     """
     assert judgments.choice is not None  # read with the classes
-    question = np.searchsorted(columns.case, judgments.case) + judgments.i
+    question = columns.rows(judgments)
     read = judgments.readable & (judgments.choice != MISSING)
     return _agreement(question, np.where(read, judgments.choice, np.nan), columns.tally, numbers=False)
 

@@ -354,7 +354,7 @@ def cycle_results(
     counts, entries = list_conflicts(cases, edges)
     whole = Tournaments.of(edges)
     found = [whole.total("reversals", counts, whole.pairs)]
-    margins = by_criterion(judgments, pairs.find(judgments.case, judgments.i, judgments.j), len(pairs), how)
+    margins = by_criterion(judgments, pairs.rows(judgments), len(pairs), how)
     criteria = {}  # a single criterion is the verdict itself
     for name, margin in zip(judgments.names, margins, strict=False) if len(judgments.names) > 1 else ():
         criteria[name] = Tournaments.of(Edges(pairs, sign(margin), margin, verdicts.withheld))

@@ -14,11 +14,10 @@ import numpy as np
 
 from evalkit.core.scale import PASSES, Scale
 from evalkit.core.turns import CONVERSATION, TURN, TURNS, UNIT_KEYS
-from evalkit.scoring.columns import ScoreColumns, VerdictColumns
-from evalkit.scoring.judgments import ClassColumns
+from evalkit.scoring.columns import ClassColumns, ScoreColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, mean_of
-from evalkit.scoring.verdicts.checklists import MET, MISSING, NOT_MET, ItemColumns, rescored, score_items
+from evalkit.scoring.verdicts.checklists import ItemColumns, rescored, score_items
 from evalkit.types import Case
 from evalkit.values import frozen
 
@@ -169,27 +168,15 @@ def turn_statistics(
     parts = Parts.read(cases)
     if parts is None:
         return []
+    agreement = Agreement(verdicts.right, verdicts.read, verdicts.unread, verdicts.tally)
     if isinstance(verdicts, ClassColumns):
-        return [*_by_position(parts, _of_classes(verdicts)), *_failures(parts, _class_passes(verdicts))]
+        return [*_by_position(parts, agreement), *_failures(parts, _class_passes(verdicts))]
     if isinstance(verdicts, ItemColumns):
-        return [*_by_position(parts, _of_items(verdicts)), *_failures(parts, _checklist_passes(verdicts))]
+        return [*_by_position(parts, agreement), *_failures(parts, _checklist_passes(verdicts))]
     scored = verdicts.scores
     if verdicts.passes is None and scored is not None:
         return [*_by_position(parts, _of_scores(scale, scored)), *_failures(parts, _score_passes(scale, scored))]
-    labeled, present = verdicts.labeled, verdicts.present
-    right = verdicts.winner == verdicts.pairs.label
-    return _by_position(parts, Agreement(right, labeled & present, labeled & verdicts.missing, verdicts.tally))
-
-
-def _of_classes(columns: ClassColumns) -> Agreement:
-    read, unread = columns.labeled & columns.decided, columns.labeled & columns.missing
-    return Agreement(columns.verdicts == columns.labels, read, unread, columns.tally)
-
-
-def _of_items(columns: ItemColumns) -> Agreement:
-    labeled = (columns.label == MET) | (columns.label == NOT_MET)
-    read = labeled & ((columns.judged == MET) | (columns.judged == NOT_MET))
-    return Agreement(columns.judged == columns.label, read, labeled & (columns.judged == MISSING), columns.tally)
+    return _by_position(parts, agreement)
 
 
 def _of_scores(scale: Scale, scored: ScoreColumns) -> Agreement:

@@ -21,8 +21,8 @@ from evalkit.core.hashing import digest
 from evalkit.core.splits import is_labeled, without_labels
 from evalkit.errors import ConfigError
 from evalkit.scoring import judgments as codes
-from evalkit.scoring.columns import ABSTENTION, MISSING, NONE, TIE, A, B, PassColumns, VerdictColumns
-from evalkit.scoring.judgments import ClassColumns, JudgmentColumns
+from evalkit.scoring.columns import ABSTENTION, MISSING, NONE, TIE, A, B, ClassColumns, PassColumns, VerdictColumns
+from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.pairs import pair_margins
@@ -275,56 +275,55 @@ def check_labels(config: RunConfig, cases: Sequence[Case], clusters: Clusters) -
         )
 
 
-def pair_vote(config: RunConfig, verdicts: VerdictColumns) -> Vote:
+def pair_vote(config: RunConfig, verdicts: VerdictColumns, judgments: JudgmentColumns) -> Vote:
     """Return one judge's verdicts on pairs.
 
     Its certainty is the mean support of its judgments for the verdict: for a winner, their margins toward it; for a
     tie, 1 less their sizes. So both orders, samples and probabilities count. A judgment that could not be read gives
     no support.
     """
-    rows, pairs = verdicts.judgments.select(third=False).of_units(2), verdicts.pairs
-    place = pairs.find(rows.case, rows.i, rows.j)
+    rows, pairs = judgments.select(third=False).of_units(2), verdicts.pairs
+    place = pairs.rows(rows)
     margin, winner = np.nan_to_num(pair_margins(config, rows)), verdicts.winner[place]
     support = np.select([winner == A, winner == B, winner == TIE], [margin, -margin, 1 - np.abs(margin)], 0.0)
     count = np.bincount(place, minlength=len(pairs))
     mean = np.bincount(place, np.where(rows.readable, support, 0.0), len(pairs)) / np.maximum(count, 1)
     certainty = np.where(verdicts.present, np.maximum(mean, 0.0).round(9), np.nan)
-    return Vote(verdicts.judge, verdicts.present, verdicts.winner == pairs.label, certainty)
+    return Vote(verdicts.judge, verdicts.present, verdicts.right, certainty)
 
 
-def class_vote(columns: ClassColumns, judgments: JudgmentColumns, first: Ints) -> Vote:
+def class_vote(columns: ClassColumns, judgments: JudgmentColumns) -> Vote:
     """Return one judge's classes: its certainty is the probability of the class, or the share of samples that name it.
 
     Args:
         columns: the judge's verdicts.
         judgments: its judgments.
-        first: (cases,) the row of each case's first response.
     """
     assert judgments.choice is not None  # read with the classes
-    row = first[judgments.case] + judgments.i
+    row = columns.rows(judgments)
     same = judgments.readable & (judgments.choice == columns.verdicts[row])
     asked = np.bincount(row, minlength=len(columns))
     share = np.bincount(row, same, len(columns)) / np.maximum(asked, 1)
     if columns.probabilities is not None:
         named = columns.probabilities[np.arange(len(columns)), np.maximum(columns.verdicts, 0)]
         share = np.where(np.isfinite(named), named, share)
-    certainty = np.where(columns.decided, share.round(9), np.nan)
-    return Vote(columns.judge, ~columns.missing, columns.verdicts == columns.labels, certainty)
+    certainty = np.where(columns.present, share.round(9), np.nan)
+    return Vote(columns.judge, ~columns.missing, columns.right, certainty)
 
 
 def decided_pairs(
-    cascade: Cascade, name: str, judgments: JudgmentColumns, each: Sequence[VerdictColumns]
+    name: str, cascade: Cascade, judgments: JudgmentColumns, each: Sequence[VerdictColumns]
 ) -> VerdictColumns:
     """Return the verdict of each pair's decider, without one if the cascade abstains.
 
     Args:
-        cascade: the deciders.
         name: the cascade's name.
+        cascade: the deciders.
         judgments: all judgments.
         each: the verdicts of each judge that was asked, in order.
     """
     decider, pairs = cascade.decider, each[0].pairs
-    asked = np.array([np.bincount(_pair_of(one), minlength=len(pairs)) > 0 for one in each])
+    asked = np.array([np.bincount(pairs.rows(one.judgments), minlength=len(pairs)) > 0 for one in each])
     last = len(each) - 1 - np.argmax(asked[::-1], axis=0)
     chosen = np.where(decider >= 0, decider, last)
     rows = np.arange(len(pairs))
@@ -339,7 +338,7 @@ def decided_pairs(
     reason = np.where(decider == ABSTAINED, ABSTENTION, pick("reason", MISSING)).astype(np.int8)
     judges = [one.judge for one in each]
     by = np.array([judges.index(judge) if judge in judges else -1 for judge in judgments.judges])
-    pair = pairs.find(judgments.case, judgments.i, judgments.j)
+    pair = pairs.rows(judgments)
     own = (by[judgments.judge] == chosen[pair]) & (decider[pair] != ABSTAINED)
     return VerdictColumns(
         pairs,
@@ -349,11 +348,6 @@ def decided_pairs(
         panel=name,
         **columns,
     )
-
-
-def _pair_of(verdicts: VerdictColumns) -> Ints:
-    rows = verdicts.judgments
-    return verdicts.pairs.find(rows.case, rows.i, rows.j)
 
 
 def _decided_passes(chosen: Ints, kept: Bools, each: Sequence[PassColumns]) -> PassColumns:

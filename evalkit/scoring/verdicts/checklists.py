@@ -16,7 +16,8 @@ import numpy as np
 
 from evalkit.core.checklists import CONSENSUS, decision_order, inherited, leaves, parts_of
 from evalkit.errors import ConfigError
-from evalkit.scoring.stats.arrays import FUZZ, Codes, Ints
+from evalkit.scoring.columns import Units
+from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Ints
 from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.types import Case, ChecklistItem, ItemAnswer, ItemReason, ItemVerdict, Judgment, Status
 from evalkit.values import frozen
@@ -112,8 +113,13 @@ def _weighted(items: Sequence[ChecklistItem], done: Mapping[str | None, tuple[fl
     return _bounded(*bounds[None])
 
 
+def decided(codes: Codes) -> Bools:
+    """Return which answers are met or not met."""
+    return np.asarray((codes == MET) | (codes == NOT_MET))
+
+
 @frozen
-class ItemColumns:
+class ItemColumns(Units):
     """The items of every response of every case, as judged by one judge or a panel: a row for each leaf.
 
     Attributes:
@@ -143,6 +149,31 @@ class ItemColumns:
     response_case: Ints
     cases: int
     checklists: Sequence[tuple[ChecklistItem, ...]] = ()
+
+    @property
+    def codes(self) -> Codes:
+        """The judge's own answers, (rows,)."""
+        return self.judged
+
+    @property
+    def truth(self) -> Codes:
+        """The annotators' answers, (rows,)."""
+        return self.label
+
+    @property
+    def present(self) -> Bools:
+        """Which items the judge answered with met or not met, (rows,)."""
+        return decided(self.judged)
+
+    @property
+    def missing(self) -> Bools:
+        """Which items have no answer, (rows,)."""
+        return np.asarray(self.judged == MISSING)
+
+    @property
+    def labeled(self) -> Bools:
+        """Which items are labeled met or not met, (rows,)."""
+        return decided(self.label)
 
     @property
     def tally(self) -> Tally:

@@ -11,14 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from evalkit.config import RunConfig
 from evalkit.core.annotations import annotation_classes
 from evalkit.core.scale import Classes
 from evalkit.errors import ConfigError
-from evalkit.scoring.columns import rows_of
-from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, ClassColumns, JudgmentColumns, of_one_judge
+from evalkit.scoring.columns import ClassColumns, rows_of
+from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, JudgmentColumns, of_one_judge
 from evalkit.scoring.stats.arrays import FUZZ, Floats, Ints, group_mean
-from evalkit.scoring.verdicts.cascade import Cascade, decided_classes
 from evalkit.scoring.verdicts.panel import Panel
 from evalkit.types import Case
 
@@ -69,12 +67,11 @@ def vote_samples(responses: ClassColumns, cases: Sequence[Case], judgments: Judg
     Raises:
         ConfigError: if the judgments do not belong to the cases.
     """
-    sizes, first = rows_of(cases)
-    own = of_one_judge(cases, judgments, sizes, 1)
+    own = of_one_judge(cases, judgments, rows_of(cases)[0], 1)
     assert own.choice is not None  # read with the classes
     assert own.chances is not None
     size, width = len(responses), len(responses.names)
-    place = first[own.case] + own.i
+    place = responses.rows(own)
     counts = np.zeros((size, width + 1))
     voted = own.readable & (own.choice != MISSING)
     np.add.at(counts, (place[voted], _column(own.choice[voted], width)), 1.0)
@@ -129,20 +126,3 @@ def _mean_chances(chances: Floats, weights: Floats) -> Floats:
     total = known.sum(axis=0)
     sums = (known * np.nan_to_num(chances)).sum(axis=0)
     return np.asarray(np.divide(sums, total, out=np.full(sums.shape, np.nan), where=total > 0))
-
-
-def class_verdicts(
-    config: RunConfig,
-    cases: Sequence[Case],
-    judgments: JudgmentColumns,
-    panel: Panel | None,
-    cascade: Cascade | None = None,
-) -> tuple[ClassColumns, dict[str, ClassColumns]]:
-    """Return the verdicts of the judge, the panel or the cascade, and those of each judge of the latter by name."""
-    responses = labeled_responses(Classes.of(config.rubric), cases)
-    if panel is None:
-        return vote_samples(responses, cases, judgments), {}
-    each = {name: vote_samples(responses, cases, judgments.select(name)) for name in panel.names}
-    if cascade is not None:
-        return decided_classes(cascade, config.judge.label, list(each.values())), each
-    return vote_panel(responses, panel, config.judge.label, list(each.values())), each

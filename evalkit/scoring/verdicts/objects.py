@@ -9,8 +9,18 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 
 from evalkit.core.spool import LazySequence
-from evalkit.scoring.columns import ABSTENTION, JUDGED, MISSING, NAMES, NONE, REASONS, SPLIT, VerdictColumns
-from evalkit.scoring.judgments import ABSTAINED, ClassColumns, JudgmentColumns
+from evalkit.scoring.columns import (
+    ABSTENTION,
+    JUDGED,
+    MISSING,
+    NAMES,
+    NONE,
+    REASONS,
+    SPLIT,
+    ClassColumns,
+    VerdictColumns,
+)
+from evalkit.scoring.judgments import ABSTAINED, JudgmentColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, round_metric
 from evalkit.scoring.verdicts.cascade import Cascade
 from evalkit.scoring.verdicts.pairs import by_criterion
@@ -99,10 +109,10 @@ def field_values(verdicts: Sequence[Verdict], *names: str) -> Iterator[tuple[Any
 
 def verdict_objects(
     cases: Sequence[Case],
+    how: str,
+    items: Sequence[tuple[ItemVerdict, ...]],
     verdicts: VerdictColumns,
     each: Mapping[str, VerdictColumns],
-    how: str,
-    items: Sequence[tuple[ItemVerdict, ...]] = (),
     cascade: Cascade | None = None,
 ) -> Verdicts:
     """Return a Verdict for each pair, preceded by one for each response if responses have scores, case by case.
@@ -111,10 +121,10 @@ def verdict_objects(
 
     Args:
         cases: the cases.
-        verdicts: their verdicts.
-        each: the verdicts of each judge of a panel, by the judge's name.
         how: how a judge's samples of values by criterion are combined; for panels and rankings they are averaged.
         items: the checklist items of each response.
+        verdicts: their verdicts.
+        each: the verdicts of each judge of a panel, by the judge's name.
         cascade: what decides each pair, if the judges are a cascade.
     """
     pairs, passes, scored = verdicts.pairs, verdicts.passes, verdicts.scores
@@ -128,7 +138,7 @@ def verdict_objects(
         **_deciders(cascade),
     }
     if passes is not None:
-        place = pairs.find(verdicts.judgments.case, verdicts.judgments.i, verdicts.judgments.j)
+        place = pairs.rows(verdicts.judgments)
         alone = passes.both & verdicts.present & (passes.read.sum(axis=1) == 1)
         third = np.full(len(pairs), NONE) if passes.third is None else passes.third
         fields |= {
@@ -151,7 +161,7 @@ def verdict_objects(
         if items:
             fields["items"] = lambda units: [items[unit] for unit in units.tolist()]
         tables.insert(0, _Table(scored.case, (scored.index,), fields))
-    own = {name: verdict_objects(cases, one, {}, how) for name, one in each.items()}
+    own = {name: verdict_objects(cases, how, (), one, {}) for name, one in each.items()}
     return Verdicts(cases, verdicts.judge, tables, own)
 
 
@@ -166,7 +176,7 @@ def class_verdict_objects(
     rows = (columns.split, columns.abstained, columns.missing)
     stated = np.full(len(columns), np.nan)
     if chances is not None:
-        stated = np.where(columns.decided, chances[np.arange(len(columns)), given], np.nan)
+        stated = np.where(columns.present, chances[np.arange(len(columns)), given], np.nan)
     answers = classes | {ABSTAINED: columns.abstain}
     fields = {
         "reason": _reason(np.select(rows, (SPLIT, ABSTENTION, MISSING), JUDGED)),

@@ -437,7 +437,7 @@ def by_criterion(judgments: JudgmentColumns, place: Ints, size: int, how: str) -
 
 def passes_of(judgments: JudgmentColumns, pairs: PairColumns) -> Ints:
     """Return the index of each judgment's pass: twice the index of its pair, plus one if it was swapped."""
-    return np.asarray(2 * pairs.find(judgments.case, judgments.i, judgments.j) + judgments.swapped)
+    return np.asarray(2 * pairs.rows(judgments) + judgments.swapped)
 
 
 def winner_values(margins: Floats) -> Floats:

@@ -122,18 +122,18 @@ def winners_of(counts: Floats, quorum: Bools) -> Codes:
 
 
 def vote(
-    panel: Panel,
     config: RunConfig,
     cases: Sequence[Case],
+    panel: Panel,
     judgments: JudgmentColumns,
     each: Sequence[VerdictColumns],
 ) -> VerdictColumns:
     """Return the panel's verdicts.
 
     Args:
-        panel: the panel.
         config: the run's config.
         cases: the cases.
+        panel: the panel.
         judgments: all judgments of the judges.
         each: the verdicts of each judge.
     """
