@@ -18,7 +18,6 @@ from statistics import median
 
 from evalkit.protocols import BatchClaimer
 from evalkit.store import open_url, store_location
-from evalkit.store.codec import row_of
 from evalkit.store.sqlite import SqliteStore
 from evalkit.types import Completion, Usage
 
@@ -29,8 +28,8 @@ LIMIT = 5.0
 def filled(path: Path, rows: int) -> list[str]:
     keys = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(rows)]
     store = SqliteStore(path)
-    answer = Completion('{"scores": []}' * 40, "loopback", "stop", Usage(300, 60), latency=0.1, rung="json_schema")
-    store.commit([row_of(key, "openai/x", 1.0, answer) for key in keys])
+    answer = Completion('{"scores": []}' * 40, "loopback", "stop", Usage(300, 60), latency=0.1)
+    store.put_many([(key, "openai/x", answer) for key in keys])
     store.close()
     return keys
 
@@ -56,7 +55,7 @@ def scanned(path: Path) -> float:
 
 def rates(url: str, rows: int) -> None:
     """Print how many answers a store writes and reads per second, and how many claims it gives and takes."""
-    answer = Completion('{"scores": []}' * 40, "loopback", "stop", Usage(300, 60), latency=0.1, rung="json_schema")
+    answer = Completion('{"scores": []}' * 40, "loopback", "stop", Usage(300, 60), latency=0.1)
     keys = [hashlib.sha256(str(i).encode()).hexdigest() for i in range(rows)]
     with closing(open_url(url)) as store:
         for size in (1, 16, BATCH):

@@ -10,16 +10,17 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from evalkit.core.display import shorten
 from evalkit.core.redaction import redact, without_password
 from evalkit.errors import StoreError
-from evalkit.protocols import Store
-from evalkit.store.codec import Row, completions_in, is_damaged_state, row_of, state_in, stored_in
-from evalkit.types import Completion, StoredCompletion, StoreDescription
+from evalkit.store.codec import Row, stored_in
+from evalkit.store.database import CHUNK, COLUMNS, DatabaseStore, Execute
+from evalkit.types import StoredCompletion, StoreDescription
 from evalkit.values import Json
 
 if TYPE_CHECKING:
@@ -46,9 +47,6 @@ MIGRATIONS = (
 """Statements that bring a store from the version of their index to the next one; the first creates it."""
 RECONNECT_SECONDS = 15.0
 """How long a lost connection is opened again before the store fails."""
-LOOKED_AT = 5_000
-"""Rows, the last ones, among which a model's recent completions are looked for: there is no index by model."""
-CHUNK = 500
 _MIGRATION_LOCK = 0x65766B74
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0
 # Both sides notice a connection that is gone: the client to open another one, the server to end its claims.
@@ -65,17 +63,16 @@ SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepaliv
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
 """
 # One statement is one commit and one round trip. Keys of the last array keep what is stored.
-_PUT = """
-INSERT INTO evalkit_completions (key, model, created, value, digest)
-SELECT key, model, created, value, digest
-FROM unnest(%b::bytea[], %b::bytea[], %b::float8[], %b::bytea[], %b::bigint[])
-  WITH ORDINALITY AS new (key, model, created, value, digest, n)
+_PUT = f"""
+INSERT INTO evalkit_completions ({COLUMNS})
+SELECT {COLUMNS}
+FROM unnest(?::bytea[], ?::bytea[], ?::float8[], ?::bytea[], ?::bigint[])
+  WITH ORDINALITY AS new ({COLUMNS}, n)
 ORDER BY n
 ON CONFLICT (key) DO UPDATE SET model = excluded.model, created = excluded.created, value = excluded.value,
   digest = excluded.digest
-WHERE NOT excluded.key = ANY (%s::bytea[])
+WHERE NOT excluded.key = ANY (?::bytea[])
 """
-_ROW = "key, model, created, value, digest"
 T = TypeVar("T")
 
 
@@ -212,7 +209,7 @@ _REMEDIES = {
 }
 
 
-class PostgresStore(Store):
+class PostgresStore(DatabaseStore):
     """A store in a PostgreSQL database, for any number of threads, processes and machines.
 
     Args:
@@ -224,9 +221,12 @@ class PostgresStore(Store):
         StoreError: If the server cannot be reached, or the store is newer than this version.
     """
 
+    _completions, _state, _position, _state_id = "evalkit_completions", "evalkit_state", "place", "name"
+    _now = "extract(epoch FROM clock_timestamp())::float8"
+
     def __init__(self, url: str, *, read_only: bool = False, verify: bool = True) -> None:  # noqa: ARG002
         self._database = _Database(url, read_only=read_only)
-        self.read_only = read_only
+        self.name, self.read_only = self._database.name, read_only
         self._held: dict[int, str] = {}
         self._lost: set[str] = set()
         # Claims and reads share a connection, so a read after a claim shows that the claim held. Writes have their own.
@@ -250,33 +250,6 @@ class PostgresStore(Store):
         if not allowed:
             name = redact(without_password(url))
             raise StoreError(f"{name}: no table can be created in the schema {schema}; let its owner GRANT CREATE")
-
-    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """Return the stored completions among `keys`."""
-        if not keys:
-            return {}
-        query = "SELECT key, model, value, digest FROM evalkit_completions WHERE key = ANY (%b)"
-        wanted = [key.encode() for key in keys]
-        rows = self._session.run(lambda connection: connection.execute(query, (wanted,), binary=True).fetchall())
-        return completions_in(rows, self._database.name)
-
-    def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
-        """Keep completions in one commit; a newer one replaces an older.
-
-        If the claim of a key was lost, another worker may have stored an answer meanwhile: then that one stays.
-
-        Raises:
-            StoreError: If they could not be written; then none of them was.
-        """
-        now = time.time()
-        rows = {key: row_of(key, model, now, completion) for key, model, completion in answers}
-        self._session.check()
-        self._insert(list(rows.values()), [key for key in rows if key in self._lost])
-
-    def add_many(self, rows: Sequence[StoredCompletion]) -> int:
-        """Keep completions that are not stored yet, with the times they have, and return how many were new."""
-        new = {row.key: row_of(row.key, row.model, row.created, row.completion) for row in reversed(rows)}
-        return self._insert(list(reversed(new.values())), list(new))
 
     def claim(self, key: str) -> bool:
         """Claim a key and return whether it is claimed now; a key with the same 64-bit hash waits for it, too."""
@@ -328,85 +301,11 @@ class PostgresStore(Store):
             self._session.check()
             return self._held.get(_place(key)) == key
 
-    def states(self, prefix: str) -> Mapping[str, str]:
-        """Return the texts whose names start with `prefix`."""
-        query = "SELECT name, value FROM evalkit_state WHERE substring(name FOR %s) = %b ORDER BY name"
-        rows = self._fetched(query, len(prefix.encode()), prefix.encode())
-        return dict(state_in(self._database.name, *row) for row in rows)
-
-    def change_state(self, name: str, change: Callable[[str | None, float], str | None]) -> None:
-        """Replace a text by what `change` returns for it and the server's time."""
-        key, row = name.encode(), "FROM evalkit_state WHERE name = %b"
-
-        def work(connection: Connection) -> None:
-            with connection.transaction():
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_place(f"state {name}"),))
-                # Another statement: one that waits for the lock sees what was there before.
-                query = f"SELECT (SELECT value {row}), extract(epoch FROM clock_timestamp())"
-                old, now = _one(connection, query, key)
-                new = change(None if old is None else state_in(self._database.name, key, bytes(old))[1], float(now))
-                connection.execute(f"DELETE {row}", (key,))
-                if new is not None:
-                    connection.execute("INSERT INTO evalkit_state VALUES (%b, %b)", (key, new.encode()))
-
-        self._writer.run(work)
-
-    def recent(self, model: str, limit: int = 500) -> list[Completion]:
-        """Return a model's last completions among the last `LOOKED_AT` rows, at most `limit`, without damaged ones."""
-        last = f"SELECT place, {_ROW} FROM evalkit_completions ORDER BY place DESC LIMIT %s"
-        query = f"SELECT * FROM ({last}) AS last WHERE model = %b ORDER BY place DESC LIMIT %s"
-        found = (stored_in(*row) for _, *row in self._fetched(query, LOOKED_AT, model.encode(), limit))
-        return [one.completion for one in found if one is not None]
-
-    def scan(self) -> Iterator[StoredCompletion | None]:
-        """Yield every completion in the order in which they were first put, and `None` for each damaged one.
-
-        Pages by place, not a cursor: a long transaction would keep the server from cleaning up, and end with its
-        connection.
-
-        Raises:
-            StoreError: If the server fails.
-        """
-        for _, row in self._rows():
-            yield row
-
-    def _rows(self) -> Iterator[tuple[int, StoredCompletion | None]]:
-        query = f"SELECT place, {_ROW} FROM evalkit_completions WHERE place > %s ORDER BY place LIMIT %s"
-        place = 0
-        while rows := self._fetched(query, place, CHUNK):
-            for place, *row in rows:
-                yield place, stored_in(*row)
-
-    def prune_damaged(self) -> int:
-        """Delete the rows and shared texts that are damaged, and return how many."""
-        rows = [place for place, row in self._rows() if row is None]
-        states = [
-            name
-            for name, value in self._fetched("SELECT name, value FROM evalkit_state")
-            if is_damaged_state(name, value)
-        ]
-
-        def work(connection: Connection) -> int:
-            with connection.transaction():
-                gone = connection.execute("DELETE FROM evalkit_completions WHERE place = ANY (%s)", (rows,)).rowcount
-                return gone + connection.execute("DELETE FROM evalkit_state WHERE name = ANY (%s)", (states,)).rowcount
-
-        return self._writer.run(work)
-
-    def prune(self, before: float) -> int:
-        """Delete the rows stored before a time, make their room usable again, and return how many."""
-        query = "DELETE FROM evalkit_completions WHERE created < %s"
-        gone = self._writer.run(lambda connection: connection.execute(query, (before,)).rowcount)
-        if gone:
-            with suppress(StoreError):
-                self._writer.run(lambda connection: connection.execute("VACUUM evalkit_completions"))
-        return gone
-
     def describe(self) -> StoreDescription:
         """Return where the store is, its version and its size on the server."""
         query = "SELECT version, pg_total_relation_size('evalkit_completions') FROM evalkit_store"
         version, size = self._writer.run(lambda connection: _one(connection, query))
-        return StoreDescription(self._database.name, version, size)
+        return StoreDescription(self.name, version, size)
 
     def close(self) -> None:
         """Release every claim and close the connections."""
@@ -415,23 +314,52 @@ class PostgresStore(Store):
         self._held.clear()
         self._writer.close()
 
-    def _fetched(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        return self._writer.run(lambda connection: connection.execute(query, values, binary=True).fetchall())
+    def _fetch(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        return self._writer.run(lambda connection: _execute(connection, statement, *values).fetchall())
 
-    def _insert(self, rows: Sequence[Row], keep: Sequence[str]) -> int:
-        """Write rows in one commit, except the stored ones whose key is in `keep`; return how many were written."""
-        if self.read_only:
-            raise StoreError(f"{self._database.name}: opened read-only (store.mode=read_only), nothing can be added")
+    def _look_up(self, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+        query = "SELECT key, model, value, digest FROM evalkit_completions WHERE key = ANY (?)"
+        return self._session.run(lambda connection: _execute(connection, query, [*keys]).fetchall()) if keys else []
+
+    def _rows(self) -> Iterator[tuple[int, StoredCompletion | None]]:
+        # Not a cursor: a long transaction would keep the server from cleaning up, and end with its connection.
+        query = f"SELECT place, {COLUMNS} FROM evalkit_completions WHERE place > ? ORDER BY place LIMIT ?"
+        place = 0
+        while rows := self._fetch(query, place, CHUNK):
+            for place, *row in rows:
+                yield place, stored_in(*row)
+
+    def _change(self, work: Callable[[Execute], T], name: str = "") -> T:
+        def transaction(connection: Connection) -> T:
+            with connection.transaction():
+                # Its own statement: one that waits for the lock sees what was there before.
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_place(f"state {name}"),))
+                return work(partial(_execute, connection))
+
+        return self._writer.run(transaction)
+
+    def _insert(self, rows: Sequence[Row], *, replace: bool) -> int:
+        """Write rows in one commit, and return their number.
+
+        If the claim of a key was lost, another worker may have stored an answer meanwhile: then that one stays.
+        """
         if not rows:
             return 0
-        keys, models, times, values, digests = zip(*rows, strict=True)
-        texts = [[text.encode() for text in column] for column in (keys, models, values)]
-        arrays = (texts[0], texts[1], list(times), texts[2], list(digests), [key.encode() for key in keep])
-        return self._writer.run(lambda connection: connection.execute(_PUT, arrays).rowcount)
+        unique: dict[str, Row] = {}
+        for row in rows:
+            if replace or row.key not in unique:
+                unique[row.key] = row
+        self._session.check()
+        keep = [key for key in unique if not replace or key in self._lost]
+        columns = [list(column) for column in zip(*unique.values(), strict=True)]
+        return self._writer.run(lambda connection: _execute(connection, _PUT, *columns, keep).rowcount)
+
+    def _free_space(self) -> None:
+        self._writer.run(lambda connection: connection.execute("VACUUM evalkit_completions"))
 
     def _pooled(self) -> str:
         return (
-            f"{self._database.name}: claims do not hold, because a pooler shares this connection "
+            f"{self.name}: claims do not hold, because a pooler shares this connection "
             "(transaction pooling); use session pooling, or connect to the server itself"
         )
 
@@ -461,10 +389,10 @@ class PostgresStore(Store):
 
     def _is_ready(self, version: int | None) -> bool:
         if version is None and self.read_only:
-            raise StoreError(f"{self._database.name}: there is no store; name another database in store.url")
+            raise StoreError(f"{self.name}: there is no store; name another database in store.url")
         if version is not None and version > len(MIGRATIONS):
             raise StoreError(
-                f"{self._database.name}: written by a newer evalkit (store version {version}, this one reads "
+                f"{self.name}: written by a newer evalkit (store version {version}, this one reads "
                 f"{len(MIGRATIONS)}); update evalkit, or name another database in store.url"
             )
         return version == len(MIGRATIONS) or self.read_only
@@ -489,6 +417,17 @@ def _one(connection: Connection, query: str, *values: object) -> tuple[Any, ...]
     if row is None:
         raise StoreError("the PostgreSQL store is damaged: a table is empty; name another database in store.url")
     return row
+
+
+def _execute(connection: Connection, statement: str, *values: object) -> psycopg.Cursor[tuple[Any, ...]]:
+    return connection.execute(statement.replace("?", "%s"), [*map(_bytes, values)], binary=True)
+
+
+def _bytes(value: object) -> object:
+    """Return a text, and each text in a list, as bytes."""
+    if isinstance(value, str):
+        return value.encode()
+    return [*map(_bytes, value)] if isinstance(value, list) else value
 
 
 def _place(key: str) -> int:

@@ -13,16 +13,16 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
 from evalkit.errors import StoreError
-from evalkit.protocols import Store
-from evalkit.store.codec import Row, completions_in, is_damaged_state, row_digest, row_of, state_in, stored_in
+from evalkit.store.codec import Row, row_digest, stored_in
+from evalkit.store.database import CHUNK, COLUMNS, DatabaseStore, Execute
 from evalkit.types import Completion, StoredCompletion, StoreDescription
 
 SCHEMA_VERSION = 2
@@ -38,8 +38,10 @@ CREATE TABLE IF NOT EXISTS completions (
 
 
 def connect(uri: str) -> sqlite3.Connection:
-    """Open a file by URI, waiting while another process holds it."""
-    return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    """Open a file by URI, waiting while another process holds it; texts are read as bytes."""
+    db = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    db.text_factory = bytes  # for both the digest and the parser
+    return db
 
 
 def check(db: sqlite3.Connection, path: Path, *, read_only: bool, verify: bool) -> None:
@@ -85,8 +87,8 @@ def pragma(db: sqlite3.Connection, name: str) -> int:
 
 def _check_pages(db: sqlite3.Connection) -> None:
     result = db.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if result != "ok":
-        raise sqlite3.DatabaseError("malformed: " + " ".join(str(result).split()))
+    if result != b"ok":
+        raise sqlite3.DatabaseError("malformed: " + " ".join(result.decode(errors="replace").split()))
 
 
 def _prepare(db: sqlite3.Connection) -> None:
@@ -96,6 +98,10 @@ def _prepare(db: sqlite3.Connection) -> None:
     if pragma(db, "user_version") < SCHEMA_VERSION:
         with _transaction(db):
             _migrate(db, pragma(db, "user_version"))
+    db.execute(
+        "CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+    )  # older versions ignore it
+    db.create_function("now", 0, time.time)
 
 
 def _set_wal(db: sqlite3.Connection) -> None:
@@ -156,22 +162,14 @@ def explain(error: sqlite3.DatabaseError) -> str:
     return f"cannot be used ({text}); set store.url to another file"
 
 
-CHUNK = 500
 _HEADER = b"SQLite format 3\0"
 _log = logging.getLogger("evalkit.store")
 
-_INSERT = (
-    "INSERT INTO completions (key, model, created, value, digest) VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT (key) DO UPDATE SET model = excluded.model, created = excluded.created, "
-    "value = excluded.value, digest = excluded.digest"
+_ADD = f"INSERT OR IGNORE INTO completions ({COLUMNS}) VALUES (?, ?, ?, ?, ?)"
+_REPLACE = (
+    f"INSERT INTO completions ({COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+    "model = excluded.model, created = excluded.created, value = excluded.value, digest = excluded.digest"
 )
-_STATE = "CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT NOT NULL)"  # older versions ignore it
-# As bytes: a damaged text may not be UTF-8.
-_BYTES = "CAST(key AS BLOB), CAST(model AS BLOB)"
-_STATES = "SELECT CAST(name AS BLOB), CAST(value AS BLOB) FROM state"
-_ADD = "INSERT OR IGNORE INTO completions (key, model, created, value, digest) VALUES (?, ?, ?, ?, ?)"
-RECENT_ROWS = 5_000
-"""The number of last rows to search for a model's recent completions: there is no index by model."""
 T = TypeVar("T")
 
 
@@ -186,7 +184,7 @@ def path_of(url: str) -> Path:
     return Path(url.removeprefix("sqlite:///")).expanduser()
 
 
-class SqliteStore(Store):
+class SqliteStore(DatabaseStore):
     """A store in one SQLite file in WAL mode, for any number of threads and processes.
 
     Args:
@@ -198,16 +196,18 @@ class SqliteStore(Store):
         StoreError: If the file is corrupt, foreign, newer than this version, locked or not writable.
     """
 
+    _completions, _state, _position, _state_id, _now = "completions", "state", "rowid", "rowid", "now()"
+
     def __init__(self, url: str | Path, *, read_only: bool = False, verify: bool = True) -> None:
         self.path = url if isinstance(url, Path) else path_of(url)
-        self.read_only, self._verify = read_only, verify
+        self.name, self.read_only, self._verify = str(self.path), read_only, verify
         self._file_lock, self._read_lock, self._claims_lock = threading.Lock(), threading.Lock(), threading.Lock()
         self._claims: Claims | None = None
         self._db = self.guard(self._open)
         # Lookups have a separate connection, so that they do not wait for answers to reach the disk.
-        self._reader = self.guard(self._connect_reader)
-        # A read-only file may still have the version in which rows had no digest.
-        self._digest = "digest" if pragma(self._db, "user_version") > 1 else "NULL"
+        self._reader = self.guard(lambda: connect(self._uri()))
+        if pragma(self._db, "user_version") < 2:  # a read-only file of the version in which rows had no digest
+            self._columns = COLUMNS.replace("digest", "NULL")
 
     @staticmethod
     def exists(url: str) -> bool:
@@ -229,10 +229,6 @@ class SqliteStore(Store):
         if not os.access(folder, os.W_OK):
             raise StoreError(f"{folder} is not writable; set store.url to a file in another folder")
 
-    def get_many(self, keys: Sequence[str]) -> dict[str, Completion]:
-        """Return the stored completions among `keys`."""
-        return completions_in(self._look_up(keys), self.path)
-
     def put(self, key: str, model: str, completion: Completion) -> None:
         """Store a completion; it is on disk when this returns.
 
@@ -240,23 +236,6 @@ class SqliteStore(Store):
             StoreError: If it cannot be written, or the store is read-only.
         """
         self.put_many([(key, model, completion)])
-
-    def put_many(self, answers: Sequence[tuple[str, str, Completion]]) -> None:
-        """Store completions, each a tuple (key, model, completion), in one commit with one flush.
-
-        Raises:
-            StoreError: If they cannot be written, or the store is read-only; then none is stored.
-        """
-        now = time.time()
-        self.commit([row_of(key, model, now, completion) for key, model, completion in answers])
-
-    def add_many(self, rows: Sequence[StoredCompletion]) -> int:
-        """Store completions with new keys, with their creation times, and return their number.
-
-        Raises:
-            StoreError: If they cannot be written, or the store is read-only; then none is stored.
-        """
-        return self.commit([row_of(row.key, row.model, row.created, row.completion) for row in rows], _ADD)
 
     def claim(self, key: str) -> bool:
         """Claim a key; return `False` if another run, in any process, has claimed it.
@@ -277,104 +256,6 @@ class SqliteStore(Store):
             if self._claims is not None:
                 self._claims.release(key)
 
-    def states(self, prefix: str) -> Mapping[str, str]:
-        """Return the texts whose names start with `prefix`.
-
-        Raises:
-            StoreError: If the file cannot be read.
-        """
-        query = f"{_STATES} WHERE substr(name, 1, ?) = ? ORDER BY name"
-        rows = self._in_state(lambda db: db.execute(query, (len(prefix), prefix)).fetchall())
-        return dict(state_in(self.path, *row) for row in rows)
-
-    def change_state(self, name: str, change: Callable[[str | None, float], str | None]) -> None:
-        """Replace a text by what `change` returns for it and the machine's time.
-
-        Raises:
-            StoreError: If the file cannot be written.
-        """
-
-        def work(db: sqlite3.Connection) -> None:
-            row = db.execute(f"{_STATES} WHERE name = ?", (name,)).fetchone()
-            new = change(None if row is None else state_in(self.path, *row)[1], time.time())
-            db.execute("DELETE FROM state WHERE name = ?", (name,))
-            if new is not None:
-                db.execute("INSERT INTO state VALUES (?, ?)", (name, new))
-
-        self._in_state(work)
-
-    def _in_state(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        def transaction() -> T:
-            self._keep_file()
-            with _transaction(self._db):
-                self._db.execute(_STATE)
-                return work(self._db)
-
-        with self._file_lock:
-            return self.guard(transaction)
-
-    def recent(self, model: str, limit: int = 500) -> list[Completion]:
-        """Return a model's last `limit` completions among the last `RECENT_ROWS` rows, without damaged ones.
-
-        Raises:
-            StoreError: If the file cannot be read.
-        """
-        last = "rowid > (SELECT max(rowid) FROM completions) - ?"
-        query = f"SELECT {_BYTES}, 0, CAST(value AS BLOB), NULL FROM completions WHERE {last} AND model = ?"
-        values = (RECENT_ROWS, model, limit)
-        rows = self.locked(lambda db: db.execute(f"{query} ORDER BY rowid DESC LIMIT ?", values).fetchall())
-        completions = (stored_in(*row) for row in rows)
-        return [one.completion for one in completions if one is not None]
-
-    def scan(self) -> Iterator[StoredCompletion | None]:
-        """Yield every completion in the order of first storage, and `None` for each damaged one.
-
-        Raises:
-            StoreError: If the list of rows cannot be read.
-        """
-        for _, row in self._rows():
-            yield row
-
-    def _rows(self) -> Iterator[tuple[int, StoredCompletion | None]]:
-        for (row_id,) in self.row_ids():
-            try:
-                rows = self.read_row(row_id)
-            except StoreError:
-                yield row_id, None
-                continue
-            for row in rows:
-                yield row_id, stored_in(*row)
-
-    def prune_damaged(self) -> int:
-        """Delete the rows and shared texts that are damaged, and return their number.
-
-        Raises:
-            StoreError: If the file cannot be written; then nothing is deleted.
-        """
-        rows = [(row_id,) for row_id, row in self._rows() if row is None]
-
-        def work(db: sqlite3.Connection) -> int:
-            query = _STATES.replace("SELECT", "SELECT rowid,")
-            states = [(row_id,) for row_id, *state in db.execute(query).fetchall() if is_damaged_state(*state)]
-            db.executemany("DELETE FROM completions WHERE rowid = ?", rows)
-            db.executemany("DELETE FROM state WHERE rowid = ?", states)
-            return len(rows) + len(states)
-
-        return self._in_state(work)
-
-    def prune(self, before: float) -> int:
-        """Delete the rows stored before a time, free their space, and return their number.
-
-        Raises:
-            StoreError: If the file cannot be written; then nothing is deleted.
-        """
-        deleted = self.locked(lambda db: db.execute("DELETE FROM completions WHERE created < ?", (before,)).rowcount)
-        if deleted:
-            # Shrinking is optional: if the disk is full or the file is in use, it keeps its size.
-            with suppress(StoreError):
-                self.locked(_shrink)
-        return deleted
-
     def describe(self) -> StoreDescription:
         """Return the file's path, version and size.
 
@@ -384,7 +265,7 @@ class SqliteStore(Store):
         version = self.locked(lambda db: pragma(db, "user_version"))
         files = (self.path, Path(f"{self.path}-wal"))
         size = sum(file.stat().st_size for file in files if file.exists())
-        return StoreDescription(str(self.path), version, size)
+        return StoreDescription(self.name, version, size)
 
     def close(self) -> None:
         """Close the file."""
@@ -395,23 +276,6 @@ class SqliteStore(Store):
                 self._claims.close()
                 self._claims = None
 
-    def row_ids(self) -> list[tuple[int]]:
-        """Return the id of every row, in the order of first storage.
-
-        Raises:
-            StoreError: If the file is too damaged.
-        """
-        return self.locked(lambda db: db.execute("SELECT rowid FROM completions ORDER BY rowid").fetchall())
-
-    def read_row(self, row_id: int) -> list[tuple[Any, ...]]:
-        """Return the row with an id, its texts as bytes, or an empty list if it was deleted.
-
-        Raises:
-            StoreError: If the file is damaged there.
-        """
-        query = f"SELECT {_BYTES}, created, CAST(value AS BLOB), {self._digest} FROM completions WHERE rowid = ?"
-        return self.locked(lambda db: db.execute(query, (row_id,)).fetchall())
-
     def locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Call `work` with the connection, while no other thread uses it.
 
@@ -420,18 +284,6 @@ class SqliteStore(Store):
         """
         with self._file_lock:
             return self.guard(lambda: work(self._db))
-
-    def commit(self, rows: Sequence[Row], statement: str = _INSERT) -> int:
-        """Write rows in one transaction, and return their number.
-
-        Raises:
-            StoreError: If they cannot be written; then none is.
-        """
-        if self.read_only:
-            raise StoreError(f"{self.path}: opened read-only (store.mode=read_only), so nothing can be added")
-        with self._file_lock:
-            self.guard(self._keep_file)
-            return self.guard(lambda: _commit(self._db, rows, statement))
 
     def guard(self, work: Callable[[], T]) -> T:
         """Call `work`, and turn errors of SQLite and the operating system into one line.
@@ -449,10 +301,45 @@ class SqliteStore(Store):
                 "or the environment variable EVALKIT_STORE to a writable file"
             ) from error
 
-    def _look_up(self, keys: Sequence[str]) -> list[tuple[bytes, bytes, bytes, int | None]]:
-        select = f"SELECT key, model, value, {self._digest} FROM completions WHERE key IN"
+    def _fetch(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         with self._read_lock:
-            return self.guard(lambda: [row for some in _chunks(keys) for row in _select(self._reader, select, some)])
+            return self.guard(lambda: self._reader.execute(statement, values).fetchall())
+
+    def _look_up(self, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+        columns = self._columns.replace("created, ", "")
+        chunks = [keys[start : start + CHUNK] for start in range(0, len(keys), CHUNK)]
+        query = f"SELECT {columns} FROM completions WHERE key IN"
+        return [row for some in chunks for row in self._fetch(f"{query} ({','.join('?' * len(some))})", *some)]
+
+    def _rows(self) -> Iterator[tuple[int, StoredCompletion | None]]:
+        # One by one: on a damaged page, only the rows that are there cannot be read.
+        for (row_id,) in self._fetch("SELECT rowid FROM completions ORDER BY rowid"):
+            try:
+                rows = self._fetch(f"SELECT {self._columns} FROM completions WHERE rowid = ?", row_id)
+            except StoreError:
+                yield row_id, None
+                continue
+            for row in rows:
+                yield row_id, stored_in(*row)
+
+    def _change(self, work: Callable[[Execute], T], name: str = "") -> T:  # noqa: ARG002 - one transaction at a time
+        def transaction(db: sqlite3.Connection) -> T:
+            with _transaction(db):
+                return work(lambda statement, *values: db.execute(statement, values))
+
+        return self._write(transaction)
+
+    def _insert(self, rows: Sequence[Row], *, replace: bool) -> int:
+        return self._write(lambda db: _insert(db, rows, _REPLACE if replace else _ADD))
+
+    def _free_space(self) -> None:
+        self.locked(lambda db: db.execute("VACUUM"))
+        self.locked(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._file_lock:
+            self.guard(self._keep_file)
+            return self.guard(lambda: work(self._db))
 
     def _keep_file(self) -> None:
         """Rewrite a file that was deleted or replaced in the meantime: the connection still has its contents."""
@@ -461,18 +348,14 @@ class SqliteStore(Store):
         deleted, self._db = self._db, self._open()
         with self._read_lock:
             self._reader.close()
-            self._reader = self._connect_reader()
-        rows = deleted.execute("SELECT key, model, created, value, digest FROM completions ORDER BY rowid")
+            self._reader = connect(self._uri())
+        deleted.text_factory = str
+        rows = deleted.execute(f"SELECT {COLUMNS} FROM completions ORDER BY rowid")
         saved = 0
         while some := rows.fetchmany(CHUNK):
-            saved += _commit(self._db, [Row(*row) for row in some], _INSERT)
+            saved += _insert(self._db, some, _REPLACE)
         deleted.close()
         _log.warning("the store %s was deleted while in use; its %s answers were saved there again", self.path, saved)
-
-    def _connect_reader(self) -> sqlite3.Connection:
-        reader = connect(self._uri())
-        reader.text_factory = bytes  # for both the digest and the parser
-        return reader
 
     def _open(self) -> sqlite3.Connection:
         _refuse_foreign(self.path)
@@ -502,11 +385,6 @@ class SqliteStore(Store):
         return db
 
 
-def _shrink(db: sqlite3.Connection) -> None:
-    db.execute("VACUUM")
-    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
 def _identity_of(path: Path) -> tuple[int, int]:
     status = path.stat()
     return status.st_dev, status.st_ino
@@ -533,18 +411,9 @@ def _refuse_foreign(path: Path) -> None:
         raise StoreError(f"{path}: not a store (file is not a database); set store.url to another file")
 
 
-def _commit(db: sqlite3.Connection, rows: Sequence[Row], statement: str) -> int:
+def _insert(db: sqlite3.Connection, rows: Sequence[Sequence[Any]], statement: str) -> int:
     with _transaction(db):
         return db.executemany(statement, rows).rowcount
-
-
-def _select(db: sqlite3.Connection, select: str, keys: Sequence[str]) -> list[tuple[bytes, bytes, bytes, int | None]]:
-    return db.execute(f"{select} ({','.join('?' * len(keys))})", keys).fetchall()
-
-
-def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(keys), CHUNK):
-        yield keys[start : start + CHUNK]
 
 
 try:

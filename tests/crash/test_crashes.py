@@ -160,7 +160,7 @@ def check(session: Session, log: Path, before: int) -> int:
     acknowledged = {key: float(moment) for moment, key in reversed(rows(session.folder / "acknowledged"))}
     store = SqliteStore(session.folder / "store.sqlite", read_only=True)
     stored = set(store.get_many(list(asked)))
-    assert len(store.row_ids()) == len(stored) == len(asked) == REQUESTS
+    assert len([*store.scan()]) == len(stored) == len(asked) == REQUESTS
     assert set(acknowledged) <= stored
     store.close()
     again = 0

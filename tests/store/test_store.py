@@ -57,7 +57,7 @@ def test_only_the_owner_may_read_it(path):
 
 def test_every_commit_is_flushed_to_disk(path):
     store = SqliteStore(path)
-    assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store._db.execute("PRAGMA journal_mode").fetchone() == (b"wal",)
     assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
     store.close()
 
@@ -167,7 +167,7 @@ def test_many_are_kept_in_one_commit_or_none_is(path):
     assert len(store.get_many([str(n) for n in range(50)])) == 50
     store._db.set_trace_callback(None)
     with pytest.raises(StoreError):
-        store.commit([row_of("new", "m", 0.0, Completion("x")), Row("k", None, 0.0, "{}", None)])
+        store._insert([row_of("new", "m", 0.0, Completion("x")), Row("k", None, 0.0, "{}", None)], replace=True)
     assert store.get_many(["new"]) == {}
     store.close()
 

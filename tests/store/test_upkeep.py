@@ -148,7 +148,8 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path):
     store = SqliteStore(path)
     assert pragma(store._db, "user_version") == SCHEMA_VERSION
     assert [row.completion.text for row in store.scan()] == ["é0", "é1", "é2"]
-    assert all(row[-1] is not None for (row_id,) in store.row_ids() for row in store.read_row(row_id))
+    undigested = "SELECT count(*) FROM completions WHERE digest IS NULL"
+    assert store.locked(lambda db: db.execute(undigested).fetchone()) == (0,)
     assert store.get_many([key(2)])[key(2)].text == "é2"
     store.close()
 
@@ -276,6 +277,7 @@ def test_a_run_on_a_damaged_store_names_the_row_and_the_command(tmp_path, capsys
     assert main([*words, "hydra.run.dir=one"]) == 0
     store = SqliteStore(path)
     [(name,), *_] = store.locked(lambda db: db.execute("SELECT key FROM completions").fetchall())
+    name = name.decode()
     store.locked(lambda db: db.execute("UPDATE completions SET value = CAST(x'ff' AS TEXT) WHERE key = ?", (name,)))
     store.close()
     capsys.readouterr()
