@@ -6,11 +6,11 @@ Case → JudgeRequest → Completion | Failure → Judgment → Verdict → Metr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from evalkit.values import pickled
+from evalkit.values import frozen
 
 __all__ = [
     "Annotation",
@@ -74,8 +74,7 @@ class Message(TypedDict):
     content: str
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class Response:
     """One text to judge.
 
@@ -92,8 +91,7 @@ class Response:
     class_name: str | None = None
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChecklistItem:
     """One requirement of a case, or a group of requirements: an item that others name as their `parent`.
 
@@ -122,8 +120,7 @@ class ChecklistItem:
     numbered: bool = False
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class Case:
     """One row of a dataset.
 
@@ -151,8 +148,7 @@ class Case:
     checklist: tuple[ChecklistItem, ...] = ()
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerFormat:
     """The requested structured answer: a name and a JSON schema, whose order of properties is that of the answer."""
 
@@ -160,8 +156,7 @@ class AnswerFormat:
     schema: Mapping[str, Any]
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgeRequest:
     """One call to a judge, as planned by an evaluator.
 
@@ -197,8 +192,7 @@ class JudgeRequest:
     items: tuple[str, ...] = ()
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class JudgeSpec:
     """A judge's identity: everything about it that enters the content key, and its name in this run."""
 
@@ -209,8 +203,7 @@ class JudgeSpec:
     look: str | None = None
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class TokenLogprob:
     """One generated token with its log-probability (in nats) and the most likely alternatives at its position.
 
@@ -223,8 +216,7 @@ class TokenLogprob:
     raw: tuple[int, ...] | None = None
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     """Tokens of one call as counted by the provider; `None` if it did not report them."""
 
@@ -232,8 +224,7 @@ class Usage:
     completion_tokens: int | None = None
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class Completion:
     """The result of one call.
 
@@ -266,8 +257,7 @@ class Completion:
     fingerprint: str | None = None
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredCompletion:
     """A completion in a store with its content key; `created` in seconds since 1970, `model` as in a `JudgeSpec`."""
 
@@ -277,8 +267,7 @@ class StoredCompletion:
     completion: Completion
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoreDescription:
     """A store's location (without passwords), the version of its schema, and its size in bytes if known."""
 
@@ -287,8 +276,7 @@ class StoreDescription:
     size: int | None
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """A call without an answer; `kind` is that of a `CallError`, or `budget`, `not_stored` or `stopped`."""
 
@@ -297,8 +285,7 @@ class Failure:
     attempts: int = 1
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class WeightedJudgment:
     """The expected values of a judgment, with each decision weighted by its probability.
 
@@ -318,8 +305,7 @@ class WeightedJudgment:
     classes: Mapping[str, float] = field(default_factory=dict)
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judgment:
     """One completion after parsing.
 
@@ -375,8 +361,7 @@ class Judgment:
     items: Mapping[str, ItemAnswer | None] = field(default_factory=dict)
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class Orders:
     """The winner in each order, un-swapped, and whether both agree.
 
@@ -393,8 +378,7 @@ class Orders:
     third: Winner | None = None
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemVerdict:
     """One checklist item of one response, with its samples combined.
 
@@ -416,8 +400,7 @@ class ItemVerdict:
     label: ItemAnswer | None = None
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """One unit, aggregated over orders and samples: a winner for a pair, a score or a class for a single response.
 
@@ -462,8 +445,7 @@ class Verdict:
     decided_by: str | None = None
 
 
-@pickled
-@dataclass(frozen=True, slots=True)
+@frozen
 class Metric:
     """One number with its uncertainty.
 

@@ -115,7 +115,9 @@ class CaseReader:
         label: Winner | None = None
         if (value := get["label"](row)) is not ABSENT:
             label, responses = self._labels.attach(value, responses, place)
-        metadata = {column: row[column] for column in layout.metadata}
+        metadata: JsonObject = {}
+        for column in layout.metadata:
+            metadata[column] = row[column]
         people: dict[str, Annotation] = {}
         if self._said or "labels" in present or layout.shape == "responses":
             people, label, responses = self._annotated(row, layout, label, responses, metadata, place)
@@ -207,14 +209,14 @@ class CaseReader:
         elif self._answers and not any(f in layout.present or self.columns.is_mapped(f) for f, _ in layout.ends):
             own = ()
         else:
-            own = tuple([self._response(row, layout, *end, place) for end in layout.ends])
+            get, texts, listed = layout.get, self._texts, []
+            for field, model in layout.ends:
+                if (value := get[field](row)) is ABSENT:
+                    value = self.columns.need(row, field, place)
+                text = texts.needed(value, field, "responses", place)
+                listed.append(Response(text, texts.name(get[model](row), model, place)))
+            own = tuple(listed)
         return own + self._joined(row, place) if self._answers else own
-
-    def _response(self, row: Row, layout: Layout, field: str, model: str, place: str) -> Response:
-        if (value := layout.get[field](row)) is ABSENT:
-            value = self.columns.need(row, field, place)
-        text = self._texts.needed(value, field, "responses", place)
-        return Response(text, self._texts.name(layout.get[model](row), model, place))
 
     def _joined(self, row: Row, place: str) -> tuple[Response, ...]:
         return tuple(

@@ -54,7 +54,7 @@ def open_bytes(path: Path) -> IO[bytes]:
     """Open a file for reading its uncompressed bytes."""
     compression = compression_of(path)
     if compression is None:
-        return path.open("rb")
+        return path.open("rb", buffering=_PIECE)
     if compression == "zstd":
         stream: Any = optional("pyarrow", str(path), "zstd").input_stream(str(path), compression="zstd")
         return io.BufferedReader(stream, 2**20)

@@ -91,9 +91,10 @@ class Labels:
         """
         if value is None or value == "":
             return None, responses
-        if isinstance(value, str) and value.lstrip().startswith("["):
-            value = _listed(value, place)
-        if isinstance(value, dict) and self._classes is None:
+        if isinstance(value, str):
+            if "[" in value and value.lstrip().startswith("["):
+                value = _listed(value, place)
+        elif isinstance(value, dict) and self._classes is None:
             raise self._misfit(value, None, len(responses), place)
         label = self._annotation(value, len(responses), place)
         if isinstance(label, str):

@@ -240,7 +240,7 @@ class CaseStream:
             raise self._with_hint(bad) from None
 
     def _each(self) -> Iterator[Case]:
-        any_row, add = False, self._ids.add
+        any_row, add, shuffled = False, self._ids.add, self._config.shuffle_seed is not None
         for number, place, row in self._choice.choose(self._all):
             any_row, before = True, self.rows
             for case in self._cases(row, number, place):
@@ -252,21 +252,22 @@ class CaseStream:
                 if has_label(case):
                     self._labeled += 1
                 yield case
-            if self._config.shuffle_seed is not None:
+            if shuffled:
                 self._sizes.append(self.rows - before)
         if not self.rows:
             what = "every row was dropped" if any_row else "the file has no rows"
             raise DatasetError(what, where=self.source, remedy="use a file with at least one case")
         self._finish()
 
-    def _cases(self, row: Row, number: int, place: str) -> Iterator[Case]:
-        """Yield the cases of a row: no case if it is dropped, several if it is a conversation that is divided."""
+    def _cases(self, row: Row, number: int, place: str) -> Iterable[Case]:
+        """Return the cases of a row: no case if it is dropped, several if it is a conversation that is divided."""
         if self._decode is not None:
-            yield self._recorded(self._decode, row, place)
-            return
-        for part in [row] if self._turns is None else self._turns.rows(row, number, place):
-            if (case := self._reader.read(part, number, place)) is not None:
-                yield case
+            return (self._recorded(self._decode, row, place),)
+        if self._turns is not None:
+            parts = self._turns.rows(row, number, place)
+            return filter(None, (self._reader.read(part, number, place) for part in parts))
+        case = self._reader.read(row, number, place)
+        return () if case is None else (case,)
 
     def _recorded(self, decode: Decode, row: Row, place: str) -> Case:
         try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from heapq import nsmallest
+from itertools import chain
 
 from evalkit.core.hashing import text_digest
 from evalkit.core.spool import HashSet, find_new
@@ -130,11 +131,12 @@ def plan(
     while batch := calls.batch():
         if sample is not None:
             sample.offer(batch)
-        for step in (step for call in batch for step in _steps(call, evaluator, specs, store)):
+        for step in chain.from_iterable(_steps(call, evaluator, specs, store) for call in batch):
             requests += 1
             answer, tokens = step.request.answer, prompt_tokens(step.request)
             own = step.request.shared  # free text, about as long as the responses
-            kind = kinds.setdefault(_OWN if own else answer.name if answer else None, Kind(answer))
+            name = _OWN if own else answer.name if answer else None
+            kind = kinds.get(name) or kinds.setdefault(name, Kind(answer))
             if step.found is None:
                 kind.wanted += 1
                 kind.likely += response_tokens(step.group.case) if own else 0.0
@@ -151,13 +153,13 @@ def plan(
 
 def _steps(
     call: PlannedCall, evaluator: Evaluator, specs: Sequence[JudgeSpec], store: CompletionCache | None
-) -> Iterator[PlannedCall]:
-    """Yield a call and the calls that need its answer; without that answer, their keys only identify equal calls."""
-    yield call
+) -> Sequence[PlannedCall]:
+    """Return a call and the calls that need its answer; without that answer, their keys only identify equal calls."""
     if call.request.then is None:
-        return
+        return (call,)
     read = evaluator.read(call.request, call.found or UNKNOWN)
-    if isinstance(read, JudgeRequest) and read.then != call.request.then:
-        key = call_key(specs[call.judge], read)
-        found = store.get_many([key]).get(key) if store is not None and call.found else None
-        yield from _steps(replace(call, request=read, key=key, found=found), evaluator, specs, store)
+    if not isinstance(read, JudgeRequest) or read.then == call.request.then:
+        return (call,)
+    key = call_key(specs[call.judge], read)
+    found = store.get_many([key]).get(key) if store is not None and call.found else None
+    return (call, *_steps(replace(call, request=read, key=key, found=found), evaluator, specs, store))

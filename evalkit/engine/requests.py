@@ -59,7 +59,7 @@ def call_key(spec: JudgeSpec, request: JudgeRequest) -> str:
         model=spec.model,
         api_base=spec.api_base,
         messages=[(message["role"], message["content"]) for message in request.messages],
-        params=spec.params,
+        params=encoded(spec.params),
         answer=encoded(request.answer),
         sample=0 if request.shared else request.sample,
         look=spec.look,
@@ -71,17 +71,18 @@ def steps_left(request: JudgeRequest) -> int:
     return 0 if request.then is None else 1 + steps_left(request.then)
 
 
-_ENCODED: list[tuple[AnswerFormat | None, bytes]] = [(None, b"null")]
+_ENCODED: list[tuple[AnswerFormat | Json | None, bytes]] = [(None, b"null")]
 
 
-def encoded(answer: AnswerFormat | None) -> bytes:
-    """Return an answer format as canonical JSON; the last few are cached by identity."""
+def encoded(value: AnswerFormat | Json | None) -> bytes:
+    """Return an answer format or parameters as canonical JSON; the last few are cached by identity."""
     for cached, encoded in _ENCODED:
-        if cached is answer:
+        if cached is value:
             return encoded
-    assert answer is not None  # null is always cached
-    encoded = canonical_json({"name": answer.name, "schema": dict(answer.schema)})
-    _ENCODED.insert(1, (answer, encoded))
+    assert value is not None  # null is always cached
+    content = {"name": value.name, "schema": dict(value.schema)} if isinstance(value, AnswerFormat) else dict(value)
+    encoded = canonical_json(content)
+    _ENCODED.insert(1, (value, encoded))
     del _ENCODED[_REMEMBERED:]
     return encoded
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import not_
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from types import CodeType
@@ -212,7 +213,7 @@ class PartialTemplate:
 
     def __init__(self, render: Callable[[Mapping[str, str]], tuple[Message, ...]], *, in_pieces: bool) -> None:
         self._render, self._in_pieces = render, in_pieces
-        self._known: dict[tuple[bool, ...], list[tuple[str, list[str]]]] = {}
+        self._known: dict[tuple[bool, ...], list[tuple[Message, list[str]]]] = {}
 
     def fill(self, **texts: str) -> tuple[Message, ...]:
         """Return the messages with these texts; every call must use the same names in the same order.
@@ -222,17 +223,20 @@ class PartialTemplate:
         """
         if not self._in_pieces:
             return self._render(texts)
-        empty = tuple([not text for text in texts.values()])
+        empty = tuple(map(not_, texts.values()))
         if empty not in self._known:
             holes = {name: f"{_HOLE}{name}\0" if text else "" for name, text in texts.items()}
-            found = self._render(holes)
-            self._known[empty] = [(message["role"], _PIECES.split(message["content"])) for message in found]
+            rendered = self._render(holes)
+            self._known[empty] = [(message, _PIECES.split(message["content"])) for message in rendered]
         filled = []
-        for role, pieces in self._known[empty]:
-            pieces = pieces.copy()
-            pieces[1::2] = [texts[name] for name in pieces[1::2]]
-            filled.append((role, "".join(pieces)))
-        return tuple({"role": role, "content": text} for role, text in filled if role == "user" or text.strip())
+        for message, pieces in self._known[empty]:
+            if len(pieces) > 1:
+                pieces = pieces.copy()
+                pieces[1::2] = map(texts.__getitem__, pieces[1::2])
+                message = Message(role=message["role"], content="".join(pieces))
+            if message["role"] == "user" or message["content"].strip():
+                filled.append(message)
+        return tuple(filled)
 
 
 SUFFIX = ".md.j2"

@@ -31,6 +31,10 @@ def test_they_are_what_sets_say(one: list[int], two: list[int], three: list[int]
         assert len(kept) == len(one)
         assert find_new(kept, others) == (len(fresh), sum(value % 7 for value in fresh))
         assert count_repeats(kept) == {value for value in one if one.count(value) > 1}
+        kept.extend(two)
+        both = [*one, *two]
+        assert len(kept) == len(both)
+        assert count_repeats(kept) == {value for value in both if both.count(value) > 1}
 
 
 def test_a_hundred_thousand_are_counted() -> None:

@@ -1,0 +1,33 @@
+"""Frozen classes are dataclasses, however their fields are set."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, FrozenInstanceError, fields, is_dataclass
+
+import pytest
+
+from evalkit import types
+from evalkit.engine.requests import CallGroup, PlannedCall
+
+CLASSES = [CallGroup, PlannedCall, *filter(is_dataclass, map(vars(types).get, types.__all__))]
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_fields_are_those_that_the_dataclass_sets(cls: type) -> None:
+    needed = [one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING]
+    as_dataclass = cls.__new__(cls)
+    cls.__init__.__wrapped__(as_dataclass, *needed)
+    assert cls(*needed) == as_dataclass
+    named = {one.name: object() for one in fields(cls)}
+    made = cls(**named)
+    assert {name: getattr(made, name) for name in named} == named
+    with pytest.raises(FrozenInstanceError):
+        setattr(made, fields(cls)[0].name, 1)
+    with pytest.raises(TypeError, match=cls.__name__):
+        cls(unknown=1)
+
+
+def test_a_default_that_is_made_is_not_shared() -> None:
+    one, two = types.Case("1", "", ()), types.Case("2", "", ())
+    assert one.metadata == two.metadata == {}
+    assert one.metadata is not two.metadata
