@@ -21,7 +21,7 @@ from evalkit.scoring.catalog import TESTED
 from evalkit.scoring.columns import CODES, NONE
 from evalkit.scoring.metrics.agreement import CLASSES, contradiction_statistics
 from evalkit.scoring.metrics.checklists import halo_statistic
-from evalkit.scoring.pipeline import cascade_of, score_without_intervals
+from evalkit.scoring.pipeline import cascade_of, score_run, score_without_intervals
 from evalkit.scoring.stats import paired as tests
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, group_mean, round_metric
 from evalkit.scoring.stats.bootstrap import (
@@ -285,8 +285,8 @@ class Comparison(Shown):
         differences: the difference of each pair of runs in each metric.
         between: the agreement of each pair of runs.
         clusters: a note on the clusters; `None` if each case is its own cluster.
-        stops: the metric of `runner.stop` of each run that has one, on all cases of the run; its interval holds at any
-            stopping time, whether it stopped the run or not.
+        stops: the metric of `runner.stop` of each run that has one, on all cases of the run; its interval has the
+            comparison's confidence and holds at any stopping time, whether it stopped the run or not.
     """
 
     runs: tuple[str, ...]
@@ -361,8 +361,16 @@ def compare_runs(
         differences=tuple(differences),
         between=tuple(d for one, two in combinations(measured, 2) for d in _between(one, two, scoring)),
         clusters=clusters.note(),
-        stops=tuple(Entry(run.name, run.metrics[stop]) for run in runs if (stop := run.stop) in run.metrics),
+        stops=tuple(_stop(run, scoring.confidence) for run in runs if run.stop in run.metrics),
     )
+
+
+def _stop(run: RunEntry, confidence: float) -> Entry:
+    """Return the metric that may stop a run, on all of its cases, with an interval of the comparison's confidence."""
+    if run.config.scoring.confidence == confidence:
+        return Entry(run.name, run.metrics[run.stop])
+    config = run.config.with_({"scoring.bootstrap": 0, "scoring.confidence": confidence})
+    return Entry(run.name, score_run(config, run.cases, run.judgments).metrics[run.stop])
 
 
 def _measure(entry: RunEntry, scoring: ScoringConfig, clusters: Clusters) -> _Measured:

@@ -298,10 +298,14 @@ def test_too_few_labels_prove_nothing():
     assert smallest_gain(5, 0.95) is None
 
 
-def test_a_run_that_stopped_shows_its_metric_with_the_interval_that_holds_at_any_stopping_time(run):
-    stopped = run("one", "A" * 8, [1.0] * 8, runner={"stop": {"metric": "win_rate/a", "width": 0.3, "largest": 1}})
-    metrics = score_run(stopped.config, stopped.cases, stopped.judgments).metrics
-    comparison = compare_runs([replace(stopped, metrics=metrics), run("two", "A" * 8, [1.0] * 8)], SETTINGS)
+@pytest.mark.parametrize("own", [0.95, 0.8])
+def test_a_run_that_stopped_shows_its_metric_with_the_interval_that_holds_at_any_stopping_time(run, own):
+    """Its interval has the comparison's confidence, whatever that of the run is."""
+    stop = {"stop": {"metric": "win_rate/a", "width": 0.3, "largest": 1}}
+    stopped, usual = (run("one", "A" * 8, [1.0] * 8, runner=stop, scoring={"confidence": c}) for c in (own, 0.95))
+    metrics, in_run = (score_run(one.config, one.cases, one.judgments).metrics for one in (usual, stopped))
+    assert (in_run["win_rate/a"] == metrics["win_rate/a"]) == (own == 0.95)
+    comparison = compare_runs([replace(stopped, metrics=in_run), run("two", "A" * 8, [1.0] * 8)], SETTINGS)
     assert [(one.run, one.metric) for one in comparison.stops] == [("one", metrics["win_rate/a"])]
     rows = {row[0]: row[1:] for row in values_table(comparison)}
     shown = with_interval(metrics["win_rate/a"])
