@@ -15,6 +15,7 @@ from evalkit.config import RunConfig
 from evalkit.decision import LABELS_NEEDED
 from evalkit.report.figures.curves import MOST, confusion
 from evalkit.report.figures.forest import main_figures
+from evalkit.report.figures.systems import corrected
 from evalkit.report.findings import findings
 from evalkit.report.findings.decisions import headline
 from evalkit.report.findings.finding import Finding, class_names
@@ -153,6 +154,7 @@ def test_corrected_rates_name_youdens_j():
     wide = {name: replace(one, low=0.0, high=1.0) if "powered" in name else one for name, one in unclear.items()}
     said = [one.text for one in findings(wide, "pointwise") if one.metric.startswith("corrected/")]
     assert all("do not determine the correct rate. Label more." in text and "corrected by" not in text for text in said)
+    assert (corrected(unclear) is None, corrected(wide)) == (False, None)
 
 
 def test_the_confusion_matrix_has_the_classes_of_the_rubric():

@@ -14,9 +14,8 @@ from evalkit.report.case_list import letter
 from evalkit.report.counts import Spending
 from evalkit.report.figures.drawing import Axis, Figure, figure, hint, line, node, text, text_width
 from evalkit.report.figures.forest import Row, bounds, forest_figure
-from evalkit.report.findings.finding import class_names
+from evalkit.report.findings.corrections import RATES, corrected_rates, is_determined
 from evalkit.report.texts import FIGURES, LABELS, metric_words
-from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Metric
 from evalkit.values import Json
 
@@ -89,7 +88,6 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], class_: str) ->
 
 
 WIDTH, LEFT, RIGHT, ROW = 740.0, 180.0, 410.0, 44.0
-CORRECTED = ("win_rate/a", "win_rate/b", "tie_rate")
 
 
 def costs(judges: Mapping[str, Spending], cases: int) -> Figure | None:
@@ -133,10 +131,7 @@ def _label(one: Spending, cases: int) -> Text:
 def corrected(metrics: Metrics) -> Figure | None:
     """Return each rate as judged, above its correction by the labeled cases; `None` if nothing is corrected."""
     rows: list[Row] = []
-    pairs = {name: f"corrected/{name}" for name in CORRECTED}
-    pairs |= {f"class/{name}/rate": f"corrected/prediction_powered/{name}" for name in class_names(metrics)}
-    for name, better in pairs.items():
-        judged, right = metrics.get(name), metrics.get(better)
-        if judged is not None and right is not None and right.low is not None and RANDOM in (right.note or ""):
-            rows += [Row(metric_words(name), judged, faint=True), Row(metric_words(right.name), right)]
+    for _, judged, right in corrected_rates(metrics):
+        if judged.name in RATES or is_determined(right):
+            rows += [Row(metric_words(judged.name), judged, faint=True), Row(metric_words(right.name), right)]
     return forest_figure("corrected", FIGURES["corrected"], rows, 0.0, 1.0) if rows else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from evalkit.core.display import interval, percent
 from evalkit.core.translation import gettext, pgettext
 from evalkit.decision import Metrics, known
-from evalkit.report.findings.finding import Finding, RunFacts, class_names, finding, has_classes
+from evalkit.report.findings.finding import Finding, RunFacts, Tone, class_names, finding, has_classes
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Metric
 
@@ -20,16 +20,32 @@ RATES = {
 
 def corrections(metrics: Metrics, _: RunFacts | None = None) -> Iterator[Finding]:
     """Yield the rates of a run, or of one of its judges, that are corrected by labels."""
-    if known(metrics, "labels/picked") is None:  # labels of picked cases cannot correct a rate over all cases
-        yield from (_of_classes if has_classes(metrics) else _of_rates)(metrics)
+    yield from (_of_classes if has_classes(metrics) else _of_rates)(metrics)
+
+
+def corrected_rates(metrics: Metrics) -> Iterator[tuple[str, Metric, Metric]]:
+    """Yield each rate that labels correct: its key in `RATES` or its class, and the rate as judged and corrected.
+
+    Labels of picked cases correct none, because they do not show a rate over all cases.
+    """
+    if known(metrics, "labels/picked") is not None:
+        return
+    names = [(name, name, f"corrected/{name}") for name in RATES]
+    names += [(name, f"class/{name}/rate", f"corrected/prediction_powered/{name}") for name in class_names(metrics)]
+    for name, rate, better in names:
+        judged, right = known(metrics, rate), known(metrics, better)
+        if judged is not None and right is not None and right.low is not None and RANDOM in (right.note or ""):
+            yield name, judged, right
+
+
+def is_determined(right: Metric) -> bool:
+    """Return whether labels determine a corrected rate at all: its interval excludes some rate."""
+    return right.low is None or right.high is None or right.low > 0 or right.high < 1
 
 
 def _of_rates(metrics: Metrics) -> Iterator[Finding]:
     """Yield the judge's rates corrected by the labeled cases, if other cases have no label."""
-    for name, what in RATES.items():
-        judged, right = known(metrics, name), known(metrics, f"corrected/{name}")
-        if judged is None or right is None or right.low is None or RANDOM not in (right.note or ""):
-            continue
+    for name, judged, right in corrected_rates(metrics):
         off = _beyond(judged, right)
         text = {
             "above": gettext(
@@ -42,7 +58,7 @@ def _of_rates(metrics: Metrics) -> Iterator[Finding]:
             ),
             None: gettext("{what}: {judged} as judged, {corrected} corrected by {n:,} labels."),
         }[off]
-        text = text.fill(what=what, judged=percent(judged), corrected=percent(right))
+        text = text.fill(what=RATES[name], judged=percent(judged), corrected=percent(right))
         yield finding(right, "warn" if off else "info", text)
 
 
@@ -55,11 +71,8 @@ def _beyond(judged: Metric, right: Metric) -> str | None:
 
 def _of_classes(metrics: Metrics) -> Iterator[Finding]:
     """Yield each class's rate corrected by labels, if other responses have none, with Youden's J."""
-    for name in class_names(metrics):
-        judged, right = known(metrics, f"class/{name}/rate"), known(metrics, f"corrected/prediction_powered/{name}")
-        if judged is None or right is None or right.low is None or RANDOM not in (right.note or ""):
-            continue
-        if right.low <= 0 and right.high is not None and right.high >= 1:
+    for name, judged, right in corrected_rates(metrics):
+        if not is_determined(right):
             text = gettext("'{name}': {judged} as judged; {n:,} labels do not determine the correct rate. Label more.")
             yield finding(right, "warn", text.fill(name=name, judged=percent(judged)))
             continue
@@ -71,6 +84,5 @@ def _of_classes(metrics: Metrics) -> Iterator[Finding]:
             text = gettext("{finding}; the errors on them do not determine a correction", finding=text)
         if (youden := known(metrics, f"class/{name}/youden_j")) is not None:
             text = gettext("{finding} (Youden's J {youden})", finding=text, youden=interval(youden))
-        value = judged.value or 0.0
-        off = right.high is not None and not right.low <= value <= right.high
-        yield finding(right.name, "warn" if off else "info", gettext("{finding}.", finding=text))
+        tone: Tone = "warn" if _beyond(judged, right) else "info"
+        yield finding(right.name, tone, gettext("{finding}.", finding=text))
