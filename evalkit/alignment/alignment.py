@@ -41,7 +41,7 @@ from evalkit.runs.manifest import escaped
 from evalkit.runs.read import read_record
 from evalkit.runs.records import encode_pretty, metric_values
 from evalkit.scoring import score_run
-from evalkit.scoring.compare import Comparison, Difference, RunEntry, compare_runs
+from evalkit.scoring.compare import Difference, RunEntry, compare_runs
 from evalkit.scoring.pipeline import verdict_statistics
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import smallest_detectable, smallest_gain
@@ -496,17 +496,10 @@ def _prove(labels: Labels, chosen: Candidate, before: Side, after: Side, *, side
             raise _without_agreement(counted, labels.kind, f"{labels.folder}, {side}, {settings}", labels.remedy())
     found = compare_runs(entries, config.scoring, [labels.metric])
     decisions = [decide(one, config.scoring.confidence) for one in metrics]
-    difference = next(one for one in found.differences if one.metric.name == labels.metric)
-    return Proof(
-        _value(found, BEFORE, labels.metric),
-        _value(found, AFTER, labels.metric),
-        difference,
-        (decisions[0], decisions[1]),
-    )
-
-
-def _value(found: Comparison, run: str, metric: str) -> Metric:
-    return next(one.metric for one in found.entries if one.run == run and one.metric.name == metric)
+    difference = found.difference(labels.metric)
+    assert difference is not None, "one judge's scale is the same before and after"
+    values = [found.metrics(run)[labels.metric] for run in (BEFORE, AFTER)]
+    return Proof(values[0], values[1], difference, (decisions[0], decisions[1]))
 
 
 def _outcome(test: Proof, confidence: float) -> Outcome:

@@ -220,8 +220,7 @@ class Proposals:
             RunEntry("before", before.of(config), own.cases, own.judgments),
         ]
         scoring = config.scoring.with_({"bootstrap": max(config.scoring.bootstrap, RESAMPLES)})
-        found = compare_runs(entries, scoring, [self.metric])
-        return next(one for one in found.differences if one.metric.name == self.metric)
+        return compare_runs(entries, scoring, [self.metric]).difference(self.metric)
 
     def _shown(self, gain: Difference | None, p: float | None) -> bool:
         """Return whether a gain is shown by its interval and by the adjusted p-value."""

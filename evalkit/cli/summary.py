@@ -304,10 +304,9 @@ def _cell(metric: Metric | None) -> str:
 def _legend(board: Leaderboard, names: Mapping[str, str]) -> list[str]:
     lines = []
     if board.contrasts:
-        differ = sum(c.p_holm is not None and c.p_holm <= 1 - board.confidence for c in board.contrasts)
         lines.append(
             "Jobs that share a letter do not differ significantly (which does not show that they are equal). "
-            f"{differ} of {len(board.contrasts)} pairs differ (Holm, {1 - board.confidence:.2g}). "
+            f"{len(board.differing)} of {len(board.contrasts)} pairs differ (Holm, {1 - board.confidence:.2g}). "
             "Ranks have simultaneous intervals."
         )
     lines += [

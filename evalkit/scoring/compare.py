@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from itertools import combinations
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,20 +24,19 @@ from evalkit.scoring.metrics.agreement import CLASSES, contradiction_statistics
 from evalkit.scoring.metrics.checklists import halo_statistic
 from evalkit.scoring.pipeline import cascade_of, score_run, score_without_intervals
 from evalkit.scoring.stats import paired as tests
-from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, group_mean, round_metric
+from evalkit.scoring.stats.arrays import Floats, Ints, group_mean, round_metric
 from evalkit.scoring.stats.bootstrap import (
     Statistic,
     Tally,
     as_metric,
     measure,
     measure_with_draws,
-    metric_of_draws,
     resample,
     undefined,
 )
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Confusion, kappa
-from evalkit.scoring.stats.paired import Lead
+from evalkit.scoring.stats.paired import Lead, ResampledLead
 from evalkit.scoring.verdicts.checklists import read_items
 from evalkit.types import Case, Judgment, Metric, Verdict
 from evalkit.values import frozen
@@ -107,13 +107,13 @@ def pair_runs(runs: Sequence[RunEntry], *, same: bool = True) -> tuple[list[RunE
     shared = _kept(runs[0].cases, lambda case: all(case.id in places for places in known))
     if not shared:
         raise ConfigError("the runs share no case", where=", ".join(names), remedy="compare runs of one dataset")
-    cases = [shared]
-    for entry, places in zip(runs[1:], known[1:], strict=True):
-        cases.append(ReorderedSequence(entry.cases, [places[case.id] for case in shared]))
+    paired = []
+    for entry, places in zip(runs, known, strict=True):
+        cases = ReorderedSequence(entry.cases, [places[case.id] for case in shared])
         if same:
-            _check_same(shared, cases[-1], runs[0], entry)
-    paired = [entry.on(own) for entry, own in zip(runs, cases, strict=True)]
-    return paired, {e.name: len(e.cases) - len(shared) for e in runs}
+            _check_same(shared, cases, runs[0], entry)
+        paired.append(entry.on(cases))
+    return paired, {entry.name: len(entry.cases) - len(shared) for entry in runs}
 
 
 def _kept(values: Sequence[T], holds: Callable[[T], bool]) -> Sequence[T]:
@@ -146,43 +146,46 @@ class PairedVerdicts:
     If the rubric has classes, each response takes the place of a pair, with its classes as label and winner.
 
     Attributes:
-        case: (pairs,) the case of each pair.
+        pairs: the case of each pair.
         label: (pairs,) the labels.
         winner: (pairs,) the winners; NONE also for an abstention.
-        cases: the number of cases.
-        response_case: (responses,) the case of each response.
+        responses: the case of each response.
         score: (responses,) the scores in units of the judge's scale, NaN if missing.
         grade: (responses,) the grades, NaN if missing.
+        clusters: the clusters of the cases.
     """
 
-    case: Ints
-    label: Codes
-    winner: Codes
-    cases: int
-    response_case: Ints
+    pairs: Tally
+    label: Ints
+    winner: Ints
+    responses: Tally
     score: Floats
     grade: Floats
+    clusters: Clusters
 
     @classmethod
-    def of(cls, entry: RunEntry, verdicts: Sequence[Verdict]) -> PairedVerdicts:
+    def of(cls, entry: RunEntry, verdicts: Sequence[Verdict], clusters: Clusters) -> PairedVerdicts:
         """Return the verdicts of a run."""
         places = {case.id: place for place, case in enumerate(entry.cases)}
-        size, codes = 2, CODES
+        size, codes = 2, dict[Any, int](CODES)
         if entry.config.rubric.classes:
             size, codes = 1, {name: code for code, name in enumerate(entry.config.rubric.classes)} | {None: NONE}
-        pairs = [verdict for verdict in verdicts if len(verdict.unit) == size]
         # Normalized scores and ranks have no unit that two runs share.
         in_units = entry.config.scoring.normalize == "none" and all(len(j.unit) == 1 for j in entry.judgments)
-        single = [verdict for verdict in verdicts if len(verdict.unit) == 1 and in_units]
-        return cls(
-            np.array([places[v.case_id] for v in pairs], dtype=np.int64),
-            np.array([NONE if isinstance(v.label, float) else codes.get(v.label, NONE) for v in pairs], dtype=np.int8),
-            np.array([codes[v.winner or v.class_name] for v in pairs], dtype=np.int8),
-            len(entry.cases),
-            np.array([places[v.case_id] for v in single], dtype=np.int64),
-            np.array([np.nan if v.score is None else v.score for v in single], dtype=np.float64),
-            np.array([v.label if isinstance(v.label, float) else np.nan for v in single], dtype=np.float64),
-        )
+        pairs = [
+            (places[v.case_id], codes.get(v.label, NONE), codes[v.winner or v.class_name])
+            for v in verdicts
+            if len(v.unit) == size
+        ]
+        single = [
+            (places[v.case_id], v.score, v.label if isinstance(v.label, float) else None)
+            for v in verdicts
+            if len(v.unit) == 1 and in_units
+        ]
+        case, label, winner = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
+        response, score, grade = np.array(single, dtype=np.float64).reshape(-1, 3).T
+        tally = Tally(case, len(entry.cases))
+        return cls(tally, label, winner, tally.of(response.astype(np.int64)), score, grade, clusters)
 
     def statistics(self, span: float) -> list[Statistic]:
         """Return `agreement/error` if responses have scores and grades: their mean absolute difference.
@@ -193,41 +196,36 @@ class PairedVerdicts:
         graded = np.isfinite(self.grade)
         if not graded.any():
             return []
-        read, tally = graded & np.isfinite(self.score), Tally(self.response_case, self.cases)
-        why, limits = "no graded response has a score", (0.0, span) if np.isfinite(span) else None
-        return [tally.mean(ERROR, np.abs(self.score - self.grade), read, graded & ~read, limits=limits, why=why)]
+        read, limits = graded & np.isfinite(self.score), (0.0, span) if np.isfinite(span) else None
+        why = "no graded response has a score"
+        return [
+            self.responses.mean(ERROR, np.abs(self.score - self.grade), read, graded & ~read, limits=limits, why=why)
+        ]
 
-    def by_cluster(self, name: str, clusters: Clusters) -> Floats:
+    def by_cluster(self, name: str) -> Floats:
         """Return each cluster's mean score or mean absolute difference from the grades, NaN without values."""
         values = self.score if name == SCORE else np.abs(self.score - self.grade)
-        return group_mean(clusters.of_rows(self.response_case), values, clusters.count)
+        return group_mean(self.clusters.of_rows(self.responses.case), values, self.clusters.count)
 
-    def right(self) -> Codes:
-        """Return for each pair whether the run is correct: 1, 0, or the code NONE."""
-        return np.where(self.winner == NONE, NONE, self.winner == self.label).astype(np.int8)
+    @property
+    def right(self) -> Ints:
+        """For each labeled pair whether the run is correct: 1, 0, or the code NONE."""
+        return np.where((self.winner == NONE) | (self.label == NONE), NONE, self.winner == self.label)
 
-    def lead(self, other: PairedVerdicts, clusters: Clusters) -> Lead:
-        """Return the lead of this run over another in correct pairs, over labeled pairs read by both."""
-        one, two = self.right(), other.right()
-        read = self._labeled(other) & (one != NONE) & (two != NONE)
-        return Lead.of(one, two, read, Tally(self.case, self.cases), clusters)
+    def accuracy_lead(self, other: PairedVerdicts) -> tuple[Lead, Statistic]:
+        """Return the lead of this run over another in correct pairs, and its mean over labeled pairs read by both.
 
-    def accuracy_lead(self, other: PairedVerdicts, clusters: Clusters) -> tuple[Statistic, tuple[int, int]]:
-        """Return the difference in accuracy over labeled pairs read by both, and how many only one run has correct.
-
-        The bounds assume that every missing verdict is wrong here and correct there, and the reverse.
+        The bounds assume that every missing verdict is wrong here and correct there, and the reverse. Pairs that chose
+        the thresholds of a cascade have no label in its run.
         """
-        labeled, lead = self._labeled(other), self.lead(other, clusters)
-        one, two = self.right()[labeled], other.right()[labeled]
+        lead = Lead.of(self.right, other.right, NONE, self.pairs, self.clusters)
+        labeled = (self.label != NONE) & (other.label != NONE)
+        one, two = self.right[labeled], other.right[labeled]
         low, high = (
             float((np.where(one == NONE, end, one) - np.where(two == NONE, 1 - end, two)).mean()) for end in (0, 1)
         )
         why, unread = "no labeled pair has a verdict in both", labeled & ~lead.read
-        return lead.mean(ACCURACY, unread=unread, worst=(low, high), limits=(-1.0, 1.0), why=why), lead.only
-
-    def _labeled(self, other: PairedVerdicts) -> Bools:
-        """Return which pairs have a label in both runs: those that chose the thresholds of a cascade have none."""
-        return np.asarray((self.label != NONE) & (other.label != NONE))
+        return lead, lead.mean(ACCURACY, unread=unread, worst=(low, high), limits=(-1.0, 1.0), why=why)
 
     @property
     def scored(self) -> bool:
@@ -300,23 +298,33 @@ class Comparison(Shown):
     clusters: str | None = None
     stops: tuple[Entry, ...] = field(default=())
 
+    def metrics(self, run: str) -> dict[str, Metric]:
+        """Return the metrics of a run on the shared cases, by name."""
+        return {entry.metric.name: entry.metric for entry in self.entries if entry.run == run}
+
+    def difference(self, metric: str) -> Difference | None:
+        """Return the difference of the first two runs in a metric, `None` if it cannot be compared."""
+        return next((one for one in self.differences if one.metric.name == metric), None)
+
 
 @frozen
 class _Measured:
-    """A run on the shared cases: its metrics, and of each its resamples, its clusters and its possible values."""
+    """A run on the shared cases: its metrics, their statistics and resamples, and its verdicts."""
 
     entry: RunEntry
     metrics: Metrics
+    statistics: Mapping[str, Statistic]
     draws: Mapping[str, Floats]
-    covered: Mapping[str, int]
-    possible: Mapping[str, Bounds]
-    paired: PairedVerdicts
-    clusters: Clusters
+    verdicts: PairedVerdicts
 
     @property
     def implied(self) -> bool:
         """Whether winners are implied by scores of single responses."""
         return all(len(judgment.unit) == 1 for judgment in self.entry.judgments)
+
+    def knows(self, name: str) -> bool:
+        """Return whether a metric has resamples and a value."""
+        return name in self.draws and self.metrics[name].value is not None
 
 
 def compare_runs(
@@ -345,21 +353,24 @@ def compare_runs(
     clusters = Clusters.of(shared[0].config, shared[0].cases, column)
     measured = [_measure(entry, scoring, clusters) for entry in shared]
     chosen = _family(family, measured)
-    found = [
-        difference
-        for one, two in combinations(measured, 2)
-        for difference in _differences(one, two, scoring, chosen, len(measured))
-    ]
-    differences = _adjusted(found, chosen)
+    pairs = [*combinations(measured, 2)]
+    differences = tests.adjusted(
+        [
+            _difference(name, one, two, scoring, chosen, len(chosen) * len(pairs))
+            for one, two in pairs
+            for name in one.draws
+            if one.knows(name) and two.knows(name) and _comparable(name, one, two)
+        ]
+    )
     return Comparison(
         runs=tuple(entry.name for entry in shared),
         cases=len(shared[0].cases),
         left_out=left_out,
         confidence=scoring.confidence,
         family=chosen,
-        entries=tuple(_entries(measured, differences, chosen, scoring)),
+        entries=tuple(_entries(measured, differences, chosen, scoring.confidence)),
         differences=tuple(differences),
-        between=tuple(d for one, two in combinations(measured, 2) for d in _between(one, two, scoring)),
+        between=tuple(d for one, two in pairs for d in _between(one, two, scoring)),
         clusters=clusters.note(),
         stops=tuple(_stop(run, scoring.confidence) for run in runs if run.stop in run.metrics),
     )
@@ -378,38 +389,22 @@ def _measure(entry: RunEntry, scoring: ScoringConfig, clusters: Clusters) -> _Me
     same = ("bootstrap", "confidence", "seed")
     config = entry.config.with_({f"scoring.{name}": getattr(scoring, name) for name in same})
     scored = score_without_intervals(config, entry.cases, entry.judgments, clusters)
+    verdicts = PairedVerdicts.of(entry, scored.verdicts, clusters)
     statistics = [item for item in scored.found if isinstance(item, Statistic)]
-    paired = PairedVerdicts.of(entry, scored.verdicts)
-    statistics += paired.statistics(Scale.of(config.rubric).span)
+    statistics += verdicts.statistics(Scale.of(config.rubric).span)
     numbers, rows = measure_with_draws(statistics, scoring, clusters)
+    by_name = {statistic.name: statistic for statistic in statistics}
     draws = {statistic.name: row for statistic, row in zip(statistics, rows, strict=True)}
     metrics = {item.name: item for item in scored.found if isinstance(item, Metric)} | numbers
-    covered = {statistic.name: statistic.clusters(clusters) for statistic in statistics}
-    possible = {statistic.name: statistic.possible for statistic in statistics}
-    return _Measured(entry, metrics, draws, covered, possible, paired, clusters)
+    return _Measured(entry, metrics, by_name, draws, verdicts)
 
 
 def _family(wanted: Sequence[str], measured: Sequence[_Measured]) -> tuple[str, ...]:
-    known = [name for name in measured[0].draws if all(_known(one, name) for one in measured)]
+    known = [name for name in measured[0].draws if all(one.knows(name) for one in measured)]
     for name in wanted:
         if name not in known:
             raise ConfigError("not a metric that every run has", where=name, remedy=did_you_mean(name, known))
-    if wanted:
-        return tuple(dict.fromkeys(wanted))
-    return tuple(name for name in TESTED if name in known)[:1]
-
-
-def _known(measured: _Measured, name: str) -> bool:
-    return name in measured.draws and measured.metrics[name].value is not None
-
-
-def _differences(
-    one: _Measured, two: _Measured, scoring: ScoringConfig, family: Sequence[str], runs: int
-) -> list[Difference]:
-    names = [name for name in one.draws if _known(one, name) and _known(two, name) and _comparable(name, one, two)]
-    size = len(family) * runs * (runs - 1) // 2
-    found = [_difference(name, one, two, scoring, size) for name in names]
-    return [_tested(d, one, two) if d.metric.name in family else d for d in found]
+    return tuple(dict.fromkeys(wanted)) or tuple(name for name in TESTED if name in known)[:1]
 
 
 def _comparable(name: str, one: _Measured, two: _Measured) -> bool:
@@ -419,85 +414,69 @@ def _comparable(name: str, one: _Measured, two: _Measured) -> bool:
     return not by_unit or (first == second and first is not None)  # two reward models have no common unit
 
 
-def _difference(name: str, one: _Measured, two: _Measured, scoring: ScoringConfig, family: int) -> Difference:
-    """Return a difference with its interval; for accuracy over the units that both runs read."""
-    only: tuple[int | None, int | None] = (None, None)
+def _difference(
+    name: str, one: _Measured, two: _Measured, scoring: ScoringConfig, family: Sequence[str], size: int
+) -> Difference:
+    """Return a difference with its interval and, in the family, its test; for accuracy over the units that both read.
+
+    Args:
+        name: the metric.
+        one: the first run.
+        two: the second run.
+        scoring: the confidence and the number of resamples.
+        family: the metrics that are tested.
+        size: the number of tests.
+    """
+    first, second = one.verdicts, two.verdicts
+    only: tuple[int | None, int | None] = None, None
     if name == ACCURACY:
-        statistic, only = one.paired.accuracy_lead(two.paired, one.clusters)
-        draws = resample([statistic], scoring, one.clusters)[0]
-        metric = as_metric(statistic, statistic.observed(), draws, scoring, one.clusters)
+        lead, statistic = first.accuracy_lead(second)
+        draws, only, test = resample([statistic], scoring, first.clusters)[0], lead.only, lead.test
+        metric = as_metric(statistic, statistic.observed(), draws, scoring, first.clusters)
     else:
-        draws = one.draws[name] - two.draws[name]
-        metric = _plain(name, one, two, draws, scoring)
+        resampled = _lead(name, one, two)
+        draws, metric, test = resampled.draws, resampled.difference(name, scoring), resampled.test
+    if name in (SCORE, ERROR) and first.scored and second.scored:
+        test = partial(tests.wilcoxon, first.by_cluster(name) - second.by_cluster(name))
+    p, how = (None, None) if name not in family else test() if metric.n else (None, metric.note)
     finite = draws[np.isfinite(draws)]
     error = float(finite.std()) if len(finite) else 0.0
-    detectable = round_metric(tests.smallest_detectable(error, scoring.confidence, family)) if error > 1e-12 else None
-    return Difference(one.entry.name, two.entry.name, metric, *only, detectable=detectable)
+    detectable = round_metric(tests.smallest_detectable(error, scoring.confidence, size)) if error > 1e-12 else None
+    return Difference(one.entry.name, two.entry.name, metric, *only, how, p, detectable=detectable)
 
 
-def _plain(name: str, one: _Measured, two: _Measured, draws: Floats, scoring: ScoringConfig) -> Metric:
+def _lead(name: str, one: _Measured, two: _Measured) -> ResampledLead:
+    """Return the difference of values only: each run's metric covers the units that it read."""
     first, second = one.metrics[name], two.metrics[name]
-    value, count = (first.value or 0.0) - (second.value or 0.0), min(one.covered[name], two.covered[name])
-    (low, high), (other_low, other_high) = one.possible[name], two.possible[name]
+    (low, high), (other_low, other_high) = (run.statistics[name].possible for run in (one, two))
     limits = (
         None if low is None or other_high is None else low - other_high,
         None if high is None or other_low is None else high - other_low,
     )
-    # The difference of values only: each run's metric covers the units that it read.
-    every, each = np.ones(count, dtype=bool), Clusters.each(count)
-    n, missing = min(first.n, second.n), max(first.missing, second.missing)
-    return metric_of_draws(name, value, draws, every, scoring, each, n=n, missing=missing, limits=limits)
-
-
-def _tested(difference: Difference, one: _Measured, two: _Measured) -> Difference:
-    name = difference.metric.name
-    if not difference.metric.n:
-        return replace(difference, test=difference.metric.note)
-    if name == ACCURACY:
-        p, test = one.paired.lead(two.paired, one.clusters).test()
-    elif name in (SCORE, ERROR) and one.paired.scored and two.paired.scored:
-        p, test = tests.wilcoxon(one.paired.by_cluster(name, one.clusters) - two.paired.by_cluster(name, one.clusters))
-    else:
-        p, test = tests.by_resampling(one.draws[name] - two.draws[name], min(one.covered[name], two.covered[name]))
-    return replace(difference, p=None if p is None else float(p), test=test)
-
-
-def _adjusted(found: Sequence[Difference], family: Sequence[str]) -> list[Difference]:
-    adjusted = iter(tests.holm([d.p for d in found if d.metric.name in family]))
-    return [replace(d, p_holm=next(adjusted)) if d.metric.name in family else d for d in found]
+    counts = {"n": min(first.n, second.n), "missing": max(first.missing, second.missing)}
+    covered = min(run.statistics[name].clusters(run.verdicts.clusters) for run in (one, two))
+    draws, value = one.draws[name] - two.draws[name], (first.value or 0.0) - (second.value or 0.0)
+    return ResampledLead(value, draws, covered, {**counts, "limits": limits})
 
 
 def _entries(
-    measured: Sequence[_Measured], differences: Sequence[Difference], family: Sequence[str], scoring: ScoringConfig
-) -> list[Entry]:
-    shown = {name: _letters(name, measured, differences, scoring) for name in family} if len(measured) > 2 else {}
-    return [
-        Entry(one.entry.name, metric, shown.get(name, {}).get(one.entry.name))
-        for one in measured
-        for name, metric in one.metrics.items()
-    ]
-
-
-def _letters(
-    name: str, measured: Sequence[_Measured], differences: Sequence[Difference], scoring: ScoringConfig
-) -> dict[str, str]:
-    values = {one.entry.name: one.metrics[name].value or 0.0 for one in measured}
-    sign = 1 if name == ERROR else -1
-    order = sorted(values, key=lambda run: sign * values[run])
-    alpha = 1 - scoring.confidence
-    differ = [
-        frozenset((d.first, d.second))
-        for d in differences
-        if d.metric.name == name and d.p_holm is not None and d.p_holm <= alpha
-    ]
-    return tests.letters(order, differ)
+    measured: Sequence[_Measured], differences: Sequence[Difference], family: Sequence[str], confidence: float
+) -> Iterator[Entry]:
+    """Yield each run's metrics; those of the family have letters if there are more than two runs."""
+    letters = {}
+    for name in family if len(measured) > 2 else ():
+        values = {one.entry.name: one.metrics[name].value or 0.0 for one in measured}
+        differ = tests.differing([one for one in differences if one.metric.name == name], confidence)
+        letters[name] = tests.letters(sorted(values, key=values.__getitem__, reverse=name != ERROR), differ)
+    for one in measured:
+        for name, metric in one.metrics.items():
+            yield Entry(one.entry.name, metric, letters.get(name, {}).get(one.entry.name))
 
 
 def _between(one: _Measured, two: _Measured, scoring: ScoringConfig) -> list[Difference]:
     """Return how often two runs agree, Cohen's kappa, and how often one's scores contradict the other's comparisons."""
-    first, second, case = one.paired.winner, two.paired.winner, one.paired.case
+    first, second, tally = one.verdicts.winner, two.verdicts.winner, one.verdicts.pairs
     read = (first != NONE) & (second != NONE)
-    tally = Tally(case, len(one.entry.cases))
     table = Confusion.of(tally, first, second, read, ~read, CLASSES)
     vary = all(np.ptp(winner[read]) for winner in (first, second)) if read.any() else False
     why = "no pair has a verdict in both"
@@ -510,16 +489,16 @@ def _between(one: _Measured, two: _Measured, scoring: ScoringConfig) -> list[Dif
     if one.implied != two.implied:
         statistics += contradiction_statistics(first, second, tally)[:1]
     statistics += _halo(one.entry, two.entry)
-    found = measure(statistics, scoring, one.clusters)
+    found = measure(statistics, scoring, one.verdicts.clusters)
     return [Difference(one.entry.name, two.entry.name, metric) for metric in found.values()]
 
 
 def _halo(one: RunEntry, two: RunEntry) -> list[Statistic]:
     """Return `checklist/halo` if one run asked for each item of the same checklists alone, and the other did not."""
-    runs = sorted((one, two), key=lambda entry: entry.config.mode.ask not in ("each", 1))
-    asks = [entry.config.mode.ask in ("each", 1) for entry in runs]
-    if asks != [True, False] or any(entry.config.mode.name != CHECKLIST for entry in runs):
+    checklists = (run for run in (one, two) if run.config.mode.name == CHECKLIST)
+    runs = {run.config.mode.ask in ("each", 1): run for run in checklists}
+    if len(runs) < 2:
         return []
-    alone, together = (read_items(entry.cases, entry.judgments, "share")[0] for entry in runs)
+    alone, together = (read_items(runs[ask].cases, runs[ask].judgments, "share")[0] for ask in (True, False))
     same = [(item.id, item.criterion) for item in alone.items] == [(i.id, i.criterion) for i in together.items]
     return [halo_statistic(alone, together)] if same else []

@@ -18,10 +18,10 @@ from evalkit.errors import ConfigError
 from evalkit.scoring.compare import SCORE, Comparison, RunEntry, compare_runs
 from evalkit.scoring.labels import labels_for, labels_to_decide
 from evalkit.scoring.pipeline import verdicts_of
-from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
+from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.paired import tango
+from evalkit.scoring.stats.paired import tango, widest
 from evalkit.types import Case, Metric, Verdict
 from evalkit.values import Json, JsonObject, frozen
 
@@ -208,7 +208,7 @@ def measure_drift(
         for place, (name, run) in enumerate((("before", before), ("after", after)))
     )
     comparison = compare_runs([second, first], scoring, same=separable)
-    metrics = [{e.metric.name: e.metric for e in comparison.entries if e.run == run.name} for run in (first, second)]
+    metrics = [comparison.metrics(run.name) for run in (first, second)]
     kind = kind_of(metrics[1])
     made = Drift(
         state="unknown",
@@ -222,7 +222,7 @@ def measure_drift(
         after=decide(metrics[1], scoring.confidence),
         metrics=metrics[1],
         agreement=_agreement(kind, metrics, comparison),
-        shift=next((d.metric for d in comparison.differences if d.metric.name == SCORE), None),
+        shift=None if (shift := comparison.difference(SCORE)) is None else shift.metric,
     )
     made = replace(made, **_flips(first, second, kind.unit, scoring)) if separable else made
     state, reason = _state(made)
@@ -308,14 +308,14 @@ def _flat(value: Json, prefix: str = "") -> Iterator[tuple[str, Any]]:
 def _agreement(kind: Kind, metrics: Sequence[Metrics], comparison: Comparison) -> tuple[Metric, ...]:
     """Return the agreement before and after, and the difference; empty if any has no value."""
     names = (kind.share,) if kind.share is not None else kind.agreement
-    for found in (d for name in names for d in comparison.differences if d.metric.name == name):
-        name, metric = found.metric.name, found.metric
+    for found in filter(None, map(comparison.difference, names)):
+        metric = found.metric
         if found.only_first is not None and found.only_second is not None and metric.n:
             score = tango(found.only_first, found.only_second, metric.n, comparison.confidence)
-            ends = [end for end in (*score, metric.low, metric.high) if end is not None]
-            metric = replace(metric, low=round_metric(min(ends)), high=round_metric(max(ends)))
+            low, high = widest([*score, metric.low, metric.high])
+            metric = replace(metric, low=low, high=high)
         if metric.low is not None:
-            return metrics[0][name], metrics[1][name], metric
+            return metrics[0][metric.name], metrics[1][metric.name], metric
     return ()
 
 

@@ -308,15 +308,14 @@ def judge_lead(rule: LeadRule, mine: RunEntry, other: RunEntry, scoring: Scoring
         found = compare_runs([mine, other], scoring, [rule.metric])
     except ConfigError as error:
         return Ruling(rule.metric, text, "undecided", str(error))
-    for difference in found.differences:
-        if (metric := difference.metric).name != rule.metric:
-            continue
-        if by == "value" or UNVARYING in (metric.note or ""):
-            state, why = _by_number(metric, "value", sign, limit)
-        else:
-            state, why = _by_interval(metric, sign, limit)
-        return _ruling(metric, text, state, f"difference {why.removeprefix('value is ')}")
-    return Ruling(rule.metric, text, "undecided", "the runs' values cannot be compared: their scales differ")
+    if (difference := found.difference(rule.metric)) is None:
+        return Ruling(rule.metric, text, "undecided", "the runs' values cannot be compared: their scales differ")
+    metric = difference.metric
+    if by == "value" or UNVARYING in (metric.note or ""):
+        state, why = _by_number(metric, "value", sign, limit)
+    else:
+        state, why = _by_interval(metric, sign, limit)
+    return _ruling(metric, text, state, f"difference {why.removeprefix('value is ')}")
 
 
 def lead_text(rule: LeadRule, name: str) -> str:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from itertools import combinations
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from evalkit.config import ScoringConfig
-from evalkit.decision import BALANCED, KAPPA, USES, Decision, Metrics, decide
+from evalkit.decision import BALANCED, KAPPA, USES, Decision, Metrics, decide, known
 from evalkit.results import Shown
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, MAIN_COLUMNS, RANKED_BY
 from evalkit.scoring.columns import NONE
 from evalkit.scoring.metrics.agreement import contradictions
 from evalkit.scoring.metrics.correlation import spearman_statistic
-from evalkit.scoring.stats import coefficients
 from evalkit.scoring.stats import paired as tests
 from evalkit.scoring.stats.arrays import round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, metric_of_draws, resample
-from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, resample
+from evalkit.scoring.stats.coefficients import Confusion, kappa
 from evalkit.scoring.verdicts.objects import Verdicts, field_values
 from evalkit.types import Metric, Verdict
 from evalkit.values import frozen
@@ -34,16 +34,6 @@ BEHIND = "leaderboard/behind_best"
 ChoiceReason: TypeAlias = Literal["only", "best", "highest", "cheaper", "unranked", "none", "undecided"]
 CHEAPER = 0.95
 """A configuration is cheaper than another at this share of its cost or less, if their intervals do not overlap."""
-
-
-class _Paired(Protocol):
-    """Jobs of one dataset, by name, compared cluster by cluster."""
-
-    def test(self, one: str, two: str) -> tuple[float | None, str]:
-        """Return the p-value of the hypothesis that two jobs do not differ, and the name of the test."""
-
-    def difference(self, one: str, two: str, confidence: float) -> Metric:
-        """Return the first job's value less the second's over the units that both read, with its interval."""
 
 
 @frozen
@@ -184,6 +174,11 @@ class Leaderboard(Shown):
         return sorted(wanted, key=lambda name: (name != self.by, places.get(name, len(places))))
 
     @property
+    def differing(self) -> set[frozenset[str]]:
+        """The pairs of jobs that differ significantly."""
+        return tests.differing(self.contrasts, self.confidence)
+
+    @property
     def choices(self) -> tuple[Choice, ...]:
         """The job to use on each dataset, in order of the datasets."""
         return tuple(self._choice(dataset) for dataset in dict.fromkeys(row.dataset for row in self.rows))
@@ -195,9 +190,7 @@ class Leaderboard(Shown):
         if not usable:
             return Choice(dataset, "undecided" if undecided else "none", None, (undecided or rows)[0])
         top = usable[0]
-        alpha = 1 - self.confidence
-        differ = [{c.first, c.second} for c in self.contrasts if c.p_holm is not None and c.p_holm <= alpha]
-        apart = {job for jobs in differ if top.job in jobs for job in jobs}
+        apart = {job for jobs in self.differing if top.job in jobs for job in jobs}
         rivals = tuple(row for row in (*usable[1:], *undecided) if row.job not in apart or row.rank < top.rank)
         cheaper = tuple(
             row
@@ -233,24 +226,16 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
     15, 2608-2646). The difference from the best job has an interval that is valid for all jobs of its dataset together
     (Bonferroni): Tango's for paired proportions, or the paired bootstrap. Non-inferiority is decided by its lower end.
     """
-    found_against = _contradictions(contenders, scoring)
-    contenders = [_with_contradiction(one, found_against) for one in contenders]
+    contradicting = _contradictions(contenders, scoring)
+    contenders = [_with_contradiction(one, contradicting) for one in contenders]
     by = _ranked_by(contenders)
     columns = tuple(name for name in LEADERBOARD_COLUMNS if any(_value(one, name) is not None for one in contenders))
-    groups = {name: [one for one in contenders if one.dataset == name] for name in _unique(contenders)}
-    known = {name: [one for one in group if _value(one, by) is not None] for name, group in groups.items()}
-    paired = {name: _paired(ranked, by, scoring) for name, ranked in known.items()}
-    found = [contrast for name, ranked in known.items() for contrast in _contrasts(ranked, by, paired[name])]
-    adjusted = tests.holm([contrast.p for contrast in found])
-    contrasts = tuple(
-        Contrast(c.first, c.second, c.difference, c.test, c.p, p) for c, p in zip(found, adjusted, strict=True)
-    )
-    alpha = 1 - scoring.confidence
-    differ = {frozenset((c.first, c.second)) for c in contrasts if c.p_holm is not None and c.p_holm <= alpha}
-    rows = [
-        row for name, group in groups.items() for row in _standings(group, by, columns, differ, paired[name], scoring)
-    ]
-    return Leaderboard(by, columns, scoring.confidence, tuple(rows), contrasts, scoring.margin, found_against)
+    datasets = dict.fromkeys(one.dataset for one in contenders)
+    groups = [_Group.of(contenders, dataset, by, scoring) for dataset in datasets]
+    contrasts = tuple(tests.adjusted([contrast for group in groups for contrast in group.contrasts()]))
+    differ = tests.differing(contrasts, scoring.confidence)
+    rows = tuple(row for group in groups for row in group.standings(columns, differ))
+    return Leaderboard(by, columns, scoring.confidence, rows, contrasts, scoring.margin, contradicting)
 
 
 def _contradictions(contenders: Sequence[Contender], scoring: ScoringConfig) -> tuple[Contradiction, ...]:
@@ -275,15 +260,11 @@ def _with_contradiction(contender: Contender, found: Sequence[Contradiction]) ->
 def _ranked_by(contenders: Sequence[Contender]) -> str | None:
     if all(BALANCED in one.metrics for one in contenders) and any(_value(one, KAPPA) is not None for one in contenders):
         return KAPPA
-    for known in (all, any):
+    for enough in (all, any):
         for name in RANKED_BY:
-            if contenders and known(_value(one, name) is not None for one in contenders):
+            if contenders and enough(_value(one, name) is not None for one in contenders):
                 return name
     return None
-
-
-def _unique(contenders: Sequence[Contender]) -> list[str]:
-    return list(dict.fromkeys(one.dataset for one in contenders))
 
 
 def _value(contender: Contender, name: str | None) -> float | None:
@@ -291,71 +272,95 @@ def _value(contender: Contender, name: str | None) -> float | None:
     return metric.value if metric else None
 
 
-def _standings(
-    group: Sequence[Contender],
-    by: str | None,
-    columns: Sequence[str],
-    differ: set[frozenset[str]],
-    paired: _Paired | None,
-    scoring: ScoringConfig,
-) -> list[Standing]:
-    known = [one for one in group if _value(one, by) is not None]
-    ordered = sorted(known, key=lambda one: -(_value(one, by) or 0.0))
-    shown = tests.letters([one.job for one in ordered], [p for p in differ if p <= {one.job for one in ordered}])
-    places = {one.job: 1 + sum(_above(other, one, by) for other in known) for one in known}
-    rest = [one for one in group if _value(one, by) is None]
-    found = [
-        Standing(
-            rank=places.get(one.job, len(known) + 1),
-            job=one.job,
-            name=one.name,
-            dataset=one.dataset,
-            metrics={name: one.metrics[name] for name in columns if name in one.metrics},
-            letters=shown.get(one.job),
-            decision=decide(one.metrics, scoring.confidence),
-        )
-        for one in [*ordered, *rest]
-    ]
-    ranked = _with_intervals(found[: len(ordered)], by, differ, paired, scoring)
-    return [*ranked, *found[len(ordered) :]]
+@frozen
+class _Group:
+    """The jobs of one dataset.
 
+    Attributes:
+        jobs: the jobs by name.
+        values: what they are ranked by, for those that have it.
+        by: the metric that ranks them.
+        scoring: the confidence and the number of resamples.
+        lead: returns by how much the first of two ranked jobs is ahead of the second.
+    """
 
-def _with_intervals(
-    ranked: Sequence[Standing],
-    by: str | None,
-    differ: set[frozenset[str]],
-    paired: _Paired | None,
-    scoring: ScoringConfig,
-) -> list[Standing]:
-    """Return the rows with the intervals of ranks, the differences from the best, and the Pareto front."""
-    alpha = (1 - scoring.confidence) / max(1, len(ranked) - 1)
-    top = next((place for place, row in enumerate(ranked) if row.decision.trusted), 0)
-    found = []
-    for place, row in enumerate(ranked):
-        different = [other for other, rival in enumerate(ranked) if frozenset((row.job, rival.job)) in differ]
-        better = sum(other < place for other in different)
-        behind = None
-        if place != top and paired is not None:
-            behind = paired.difference(row.job, ranked[top].job, 1 - alpha)
-        found.append(
-            replace(
+    jobs: Mapping[str, Contender]
+    values: Mapping[str, float]
+    by: str | None
+    scoring: ScoringConfig
+    lead: Callable[[str, str], tests.Lead | tests.ResampledLead]
+
+    @classmethod
+    def of(cls, contenders: Sequence[Contender], dataset: str, by: str | None, scoring: ScoringConfig) -> _Group:
+        """Return the jobs of a dataset."""
+        jobs = {one.job: one for one in contenders if one.dataset == dataset}
+        values = {job: value for job, one in jobs.items() if (value := _value(one, by)) is not None}
+        return cls(jobs, values, by, scoring, _leads([jobs[job] for job in values], by, scoring))
+
+    def contrasts(self) -> Iterator[Contrast]:
+        """Yield the test of each pair of ranked jobs."""
+        for (first, value), (second, other) in combinations(self.values.items(), 2):
+            p, name = self.lead(first, second).test()
+            yield Contrast(first, second, round_metric(value - other) or 0.0, name, p)
+
+    def standings(self, columns: Sequence[str], differ: set[frozenset[str]]) -> list[Standing]:
+        """Return the rows of the leaderboard, best first."""
+        ordered = sorted(self.jobs.values(), key=lambda one: -self.values.get(one.job, -np.inf))
+        order = [one.job for one in ordered if one.job in self.values]
+        letters = tests.letters(order, [pair for pair in differ if pair <= {*order}])
+        rows = [
+            Standing(
+                rank=1 + sum(value > self.values.get(one.job, -np.inf) + 1e-12 for value in self.values.values()),
+                job=one.job,
+                name=one.name,
+                dataset=one.dataset,
+                metrics={name: one.metrics[name] for name in columns if name in one.metrics},
+                letters=letters.get(one.job),
+                decision=decide(one.metrics, self.scoring.confidence),
+            )
+            for one in ordered
+        ]
+        ranked, rest = rows[: len(order)], rows[len(order) :]
+        level = 1 - (1 - self.scoring.confidence) / max(1, len(ranked) - 1)
+        top = next((place for place, row in enumerate(ranked) if row.decision.trusted), 0)
+        for place, row in enumerate(ranked):
+            apart = [other for other, job in enumerate(order) if frozenset((row.job, job)) in differ]
+            better = sum(other < place for other in apart)
+            behind = None if place == top else self._difference(row.job, order[top], level)
+            ranked[place] = replace(
                 row,
                 rank_low=1 + better,
-                rank_high=len(ranked) - (len(different) - better),
+                rank_high=len(ranked) - (len(apart) - better),
                 behind=behind,
-                non_inferior=None if behind is None else row.decision.trusted and _within(behind, scoring.margin),
+                non_inferior=None if behind is None else row.decision.trusted and self._within(behind),
             )
-        )
-    fronts = [_on_front(place, found, by, differ, paired, scoring) for place in range(len(found))]
-    return [replace(row, pareto=pareto) for row, pareto in zip(found, fronts, strict=True)]
+        fronts = [self._on_front(place, ranked, differ) for place in range(len(ranked))]
+        return [*(replace(row, pareto=front) for row, front in zip(ranked, fronts, strict=True)), *rest]
 
+    def _difference(self, one: str, other: str, confidence: float) -> Metric:
+        return self.lead(one, other).difference(BEHIND, self.scoring.with_({"confidence": confidence}))
 
-def _within(difference: Metric, margin: float) -> bool:
-    return difference.low is not None and difference.low >= -margin
+    def _within(self, difference: Metric) -> bool:
+        return difference.low is not None and difference.low >= -self.scoring.margin
 
-
-def _above(one: Contender, other: Contender, by: str | None) -> bool:
-    return (_value(one, by) or 0.0) > (_value(other, by) or 0.0) + 1e-12
+    def _on_front(self, place: int, ranked: Sequence[Standing], differ: set[frozenset[str]]) -> bool | None:
+        row = ranked[place]
+        cost = known(row.metrics, COST)
+        if self.by == CONSISTENCY or cost is None:
+            return None
+        if not row.decision.trusted:
+            return False
+        for other, rival in enumerate(ranked):
+            price = known(rival.metrics, COST)
+            if other == place or price is None or not rival.decision.trusted:
+                continue
+            better = other < place and frozenset((row.job, rival.job)) in differ
+            if better and (price.value or 0.0) <= (cost.value or 0.0) * (1 + 1e-9):
+                return False
+            as_good = rival.rank <= row.rank and clearly_cheaper(price, cost)
+            if as_good and self._within(self._difference(rival.job, row.job, self.scoring.confidence)):
+                return False
+        return True
 
 
 def clearly_cheaper(one: Metric | None, other: Metric | None) -> bool:
@@ -368,149 +373,61 @@ def clearly_cheaper(one: Metric | None, other: Metric | None) -> bool:
     return high < low
 
 
-def _on_front(
-    place: int,
-    rows: Sequence[Standing],
-    by: str | None,
-    differ: set[frozenset[str]],
-    paired: _Paired | None,
-    scoring: ScoringConfig,
-) -> bool | None:
-    row = rows[place]
-    cost = row.metrics.get(COST)
-    if by in (None, CONSISTENCY) or cost is None or cost.value is None:
-        return None
-    if not row.decision.trusted:
-        return False
-    for other, rival in enumerate(rows):
-        price = rival.metrics.get(COST)
-        if other == place or price is None or price.value is None or not rival.decision.trusted:
-            continue
-        better = other < place and frozenset((row.job, rival.job)) in differ
-        if better and price.value <= cost.value * (1 + 1e-9):
-            return False
-        as_good = rival.rank <= row.rank and clearly_cheaper(price, cost) and paired is not None
-        if as_good and paired and _within(paired.difference(rival.job, row.job, scoring.confidence), scoring.margin):
-            return False
-    return True
+def _leads(
+    group: Sequence[Contender], by: str | None, scoring: ScoringConfig
+) -> Callable[[str, str], tests.Lead | tests.ResampledLead]:
+    """Return the function from two jobs to their lead: in right or consistent pairs, or in a coefficient."""
+    places = {one.job: place for place, one in enumerate(group)}
+    cluster = {case: number for one in group for case, number in one.cluster.items()}
+    statistic = {SPEARMAN: _spearman, KAPPA: _kappa}.get(by or "")
+    if statistic is None:
+        runs = tests.align([one.verdicts for one in group], partial(_hit, by), cluster, missing=NONE)
+
+        def counted(one: str, two: str) -> tests.Lead:
+            first, second = (runs.codes[places[job]] for job in (one, two))
+            return tests.Lead.of(first, second, NONE, runs.tally, runs.clusters)
+
+        return counted
+    verdicts = [one.verdicts if isinstance(one.verdicts, Verdicts) else [*one.verdicts] for one in group]
+    names = (case for one in verdicts for (case,) in field_values(one, "case_id"))
+    numbers, clusters = tests.number_cases(names, cluster)
+    values = [_value(one, by) or 0.0 for one in group]
+    draws = resample([statistic(one, numbers) for one in verdicts], scoring, clusters)
+    attributes = {"n": clusters.count, "limits": (-2.0, 2.0)}
+
+    def resampled(one: str, two: str) -> tests.ResampledLead:
+        (first, second), count = (places[job] for job in (one, two)), clusters.count
+        return tests.ResampledLead(values[first] - values[second], draws[first] - draws[second], count, attributes)
+
+    return resampled
 
 
-def _contrasts(known: Sequence[Contender], by: str | None, paired: _Paired | None) -> list[Contrast]:
-    if paired is None:
-        return []
-    found = []
-    for first, second in combinations(known, 2):
-        p, name = paired.test(first.job, second.job)
-        difference = round_metric((_value(first, by) or 0.0) - (_value(second, by) or 0.0))
-        found.append(Contrast(first.job, second.job, difference or 0.0, name, None if p is None else float(p)))
-    return found
-
-
-def _paired(group: Sequence[Contender], by: str | None, scoring: ScoringConfig) -> _Paired | None:
-    """Return the jobs compared pair by pair; `None` if there are fewer than two."""
-    if by is None or len(group) < 2:
-        return None
-    statistic = {SPEARMAN: _spearman, KAPPA: _kappa}.get(by)
-    return _Counts(group, by, scoring) if statistic is None else _Coefficients(group, by, statistic, scoring)
-
-
-class _Counts:
-    """Jobs compared by the number of correct pairs among those that both read."""
-
-    def __init__(self, group: Sequence[Contender], by: str, scoring: ScoringConfig) -> None:
-        self._scoring = scoring
-        self._at = {one.job: place for place, one in enumerate(group)}
-        self._runs = tests.align(
-            [one.verdicts for one in group], lambda verdict: _hit(verdict, by), _clusters(group), missing=NONE
-        )
-
-    def _lead(self, one: str, two: str) -> tests.Lead:
-        first, second = self._runs.codes[self._at[one]], self._runs.codes[self._at[two]]
-        read = (first != NONE) & (second != NONE)
-        return tests.Lead.of(first, second, read, self._runs.tally, self._runs.clusters)
-
-    def test(self, one: str, two: str) -> tuple[float | None, str]:
-        """Return McNemar's test."""
-        return self._lead(one, two).test()
-
-    def difference(self, one: str, two: str, confidence: float) -> Metric:
-        """Return the difference with Tango's interval, as wide as resampling needs if clusters hold several pairs."""
-        lead, clusters = self._lead(one, two), self._runs.clusters
-        size = clusters.sums(self._runs.tally(lead.read))
-        n, read = lead.n, int(np.count_nonzero(size))
-        if not n:
-            return Metric(BEHIND, None, note="no pair was read in both")
-        share = read / n  # a cluster counts once, however many pairs it has
-        low, high = tests.tango(lead.only[0] * share, lead.only[1] * share, read, confidence)
-        if size.max() > 1:
-            scoring = self._scoring.model_copy(update={"confidence": confidence})
-            resampled = measure([lead.mean(BEHIND)], scoring, clusters)[BEHIND]
-            if resampled.low is not None and resampled.high is not None:
-                low, high = min(low, resampled.low), max(high, resampled.high)
-        return Metric(BEHIND, round_metric(lead.value.sum() / n), round_metric(low), round_metric(high), n)
-
-
-def _hit(verdict: Verdict, by: str) -> int:
+def _hit(by: str | None, verdict: Verdict) -> int:
     if by == CONSISTENCY:
         consistent = verdict.orders.consistent if verdict.orders else None
         return NONE if consistent is None else int(consistent)
     return NONE if verdict.winner is None or verdict.label is None else int(verdict.winner == verdict.label)
 
 
-def _clusters(group: Sequence[Contender]) -> dict[str, int]:
-    return {case: number for one in group for case, number in one.cluster.items()}
-
-
-class _Coefficients:
-    """Jobs compared by the paired bootstrap of a coefficient, with the same resamples of clusters for each."""
-
-    def __init__(
-        self,
-        group: Sequence[Contender],
-        by: str,
-        statistic: Callable[[Contender, Mapping[str, int]], Statistic],
-        scoring: ScoringConfig,
-    ) -> None:
-        group = [
-            one if isinstance(one.verdicts, Verdicts) else replace(one, verdicts=list(one.verdicts)) for one in group
-        ]
-        names = (case for one in group for (case,) in field_values(one.verdicts, "case_id"))
-        numbers, clusters = tests.number_cases(names, _clusters(group))
-        self._scoring, self._clusters = scoring, clusters.count
-        self._values = {one.job: _value(one, by) or 0.0 for one in group}
-        draws = resample([statistic(one, numbers) for one in group], scoring, clusters)
-        self._draws = {one.job: row for one, row in zip(group, draws, strict=True)}
-
-    def test(self, one: str, two: str) -> tuple[float | None, str]:
-        """Return the bootstrap's test."""
-        return tests.by_resampling(self._draws[one] - self._draws[two], self._clusters)
-
-    def difference(self, one: str, two: str, confidence: float) -> Metric:
-        """Return the difference with its expanded percentile interval."""
-        value, resampled = self._values[one] - self._values[two], self._draws[one] - self._draws[two]
-        scoring, count = self._scoring.model_copy(update={"confidence": confidence}), self._clusters
-        every, each = np.ones(count, dtype=bool), Clusters.each(count)
-        return metric_of_draws(BEHIND, value, resampled, every, scoring, each, n=count, limits=(-2.0, 2.0))
-
-
-def _spearman(one: Contender, numbers: Mapping[str, int]) -> Statistic:
+def _spearman(verdicts: Sequence[Verdict], numbers: Mapping[str, int]) -> Statistic:
     graded = [
         (numbers[case], score, label)
-        for case, unit, score, label in field_values(one.verdicts, "case_id", "unit", "score", "label")
+        for case, unit, score, label in field_values(verdicts, "case_id", "unit", "score", "label")
         if len(unit) == 1 and score is not None and isinstance(label, float | int)
     ]
     columns = np.array(graded, dtype=np.float64).reshape(-1, 3).T
     return spearman_statistic(Tally(columns[0].astype(np.int64), len(numbers)), columns[1], columns[2])
 
 
-def _kappa(one: Contender, numbers: Mapping[str, int]) -> Statistic:
+def _kappa(verdicts: Sequence[Verdict], numbers: Mapping[str, int]) -> Statistic:
     labeled = [
-        (numbers[case], label, given)
-        for case, label, given in field_values(one.verdicts, "case_id", "label", "class_name")
-        if given is not None and isinstance(label, str)
+        (numbers[case], label, name)
+        for case, label, name in field_values(verdicts, "case_id", "label", "class_name")
+        if name is not None and isinstance(label, str)
     ]
-    names = {name: code for code, name in enumerate(sorted({name for _, *both in labeled for name in both}))}
-    tally = Tally(np.array([case for case, *_ in labeled], dtype=np.int64), len(numbers))
-    cell = np.array([names[label] * len(names) + names[given] for _, label, given in labeled], dtype=np.int64)
-    cells = [tally(cell == number) for number in range(len(names) ** 2)]
-    return Statistic(KAPPA, np.stack(cells, axis=1), coefficients.kappa, len(labeled))
+    cases, *both = zip(*labeled, strict=True)
+    names, codes = np.unique(both, return_inverse=True)
+    label, given = codes.reshape(2, -1)
+    every = np.ones(len(label), dtype=bool)
+    table = Confusion.of(Tally(np.array(cases), len(numbers)), label, given, every, ~every, range(len(names)))
+    return table.statistic(KAPPA, kappa)

@@ -21,6 +21,7 @@ from evalkit.scoring.verdicts.pairs import coin
 from evalkit.types import Case, Metric, Response
 
 SETTINGS = ScoringConfig(bootstrap=50)
+SCALES = {"mine": 5, "main": 10}
 
 
 def three(labels: dict[str, object], grades: tuple[float | None, ...] = (None, None, None)) -> Case:
@@ -83,10 +84,11 @@ def test_a_run_is_held_against_another_by_the_interval_of_the_difference(entry, 
     assert ruling.rule.endswith(f"by more than {lead.margin:g}" if lead.margin else "no worse than main")
 
 
-def test_runs_on_different_scales_are_not_decided(entry, monkeypatch) -> None:
-    nothing = SimpleNamespace(differences=[SimpleNamespace(metric=Metric("another", 0.1))])
-    monkeypatch.setattr("evalkit.scoring.compare.compare_runs", lambda *_: nothing)
-    ruling = judge_lead(LeadRule(run="there"), entry("mine", 3), entry("main", 3), SETTINGS)
+def test_runs_on_different_scales_are_not_decided(pointwise, make_case, judged) -> None:
+    cases = tuple(make_case(str(k)) for k in range(6))
+    judgments = tuple(judged(str(k), (0,), criteria={"quality": 1.0 + k % 3}) for k in range(6))
+    mine, main = (RunEntry(name, pointwise(rubric={"max": most}), cases, judgments) for name, most in SCALES.items())
+    ruling = judge_lead(LeadRule(run="there", metric="score/mean", better="higher"), mine, main, SETTINGS)
     assert (ruling.state, ruling.why) == ("undecided", "the runs' values cannot be compared: their scales differ")
 
 

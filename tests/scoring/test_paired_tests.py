@@ -71,7 +71,7 @@ def test_runs_are_aligned_by_case_and_responses():
 def test_a_lead_counts_units_that_both_runs_read():
     first, second = (np.array(codes, dtype=np.int8) for codes in ([1, 1, 0, 1, 1], [0, 0, 1, 1, -2]))
     clusters = Clusters.by_key([1, 1, 2], "cluster")
-    ahead = Lead.of(first, second, second >= 0, Tally(np.array([0, 1, 2, 2, 2]), 3), clusters)
+    ahead = Lead.of(first, second, -2, Tally(np.array([0, 1, 2, 2, 2]), 3), clusters)
     assert (ahead.n, ahead.only) == (4, (2, 1))
     assert ahead.mean("lead").observed() == 0.25
     assert ahead.test() == mcnemar(np.array([2, -1]))

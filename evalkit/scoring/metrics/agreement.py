@@ -10,7 +10,7 @@ import numpy as np
 
 from evalkit.config import ScoringConfig
 from evalkit.scoring.columns import CODES, NAMES, NONE, TIE, A, B, PassColumns, VerdictColumns
-from evalkit.scoring.stats.arrays import Bounds, Codes, Floats
+from evalkit.scoring.stats.arrays import Bounds, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, weighted_sum
 from evalkit.scoring.stats.bounded_intervals import mixed
 from evalkit.scoring.stats.coefficients import (
@@ -149,7 +149,7 @@ def contradictions(
     return metrics, [runs.units[k] for k in opposite.tolist()]
 
 
-def contradiction_statistics(by_score: Codes, by_comparison: Codes, tally: Tally) -> list[Statistic]:
+def contradiction_statistics(by_score: Codes | Ints, by_comparison: Codes | Ints, tally: Tally) -> list[Statistic]:
     """Return `between/contradiction` and `between/difference` of the winners of the same pairs.
 
     A contradiction is a pair whose lower-scored response wins the comparison (arXiv 2509.21117), as a share of pairs

@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import ceil, erfc, log2, sqrt
 from statistics import NormalDist
-from typing import Any
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, bisect
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, student_share
+from evalkit.config import ScoringConfig
+from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, bisect, round_metric
+from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, metric_of_draws, student_share
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Unit, Verdict
+from evalkit.types import Metric, Unit, Verdict
 from evalkit.values import frozen
 
 EXACT_BELOW = 25
 """Below this number of discordant pairs the exact test is used, as in statsmodels."""
 POWER = 0.8
 """Power of the minimum detectable difference."""
+
+
+class PairTest(Protocol):
+    """The test of whether two runs differ: the p-value, if there is one, and the same adjusted for other tests."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def first(self) -> str: ...  # noqa: D102
+    @property
+    def second(self) -> str: ...  # noqa: D102
+    @property
+    def p(self) -> float | None: ...  # noqa: D102
+    @property
+    def p_holm(self) -> float | None: ...  # noqa: D102
+
+
+Tested = TypeVar("Tested", bound=PairTest)
 
 
 @frozen
@@ -98,8 +118,9 @@ class Lead:
     clusters: Clusters
 
     @classmethod
-    def of(cls, first: Codes, second: Codes, read: Bools, tally: Tally, clusters: Clusters) -> Lead:
-        """Return the lead of a run with the values `first` over one with the values `second`."""
+    def of(cls, first: Codes | Ints, second: Codes | Ints, missing: int, tally: Tally, clusters: Clusters) -> Lead:
+        """Return the lead of a run with the values `first` over one with `second`; `missing` is no value."""
+        read = (first != missing) & (second != missing)
         return cls(np.where(read, first.astype(np.int64) - second, 0), read, tally, clusters)
 
     @property
@@ -116,9 +137,54 @@ class Lead:
         """Return the mean lead over the units that both read; see `Tally.mean`."""
         return self.tally.mean(name, self.value.astype(np.float64), self.read, **attributes)
 
+    def difference(self, name: str, scoring: ScoringConfig) -> Metric:
+        """Return the mean with Tango's interval, as wide as resampling needs if clusters hold several units."""
+        size, n = self.clusters.sums(self.tally(self.read)), self.n
+        if not n:
+            return Metric(name, None, note="no pair was read in both")
+        read = int(np.count_nonzero(size))
+        share = read / n  # a cluster counts once, however many units it has
+        ends: list[float | None] = [*tango(self.only[0] * share, self.only[1] * share, read, scoring.confidence)]
+        if size.max() > 1:
+            resampled = measure([self.mean(name)], scoring, self.clusters)[name]
+            ends += [resampled.low, resampled.high]
+        return Metric(name, round_metric(self.value.sum() / n), *widest(ends), n)
+
     def test(self) -> tuple[float | None, str]:
         """Return McNemar's test over clusters."""
         return mcnemar(np.rint(self.clusters.sums(self.tally(self.value))).astype(np.int64))
+
+
+def widest(ends: Iterable[float | None]) -> Bounds:
+    """Return the lowest and the highest of the known ends of intervals."""
+    known = [end for end in ends if end is not None]
+    return round_metric(min(known)), round_metric(max(known))
+
+
+@frozen
+class ResampledLead:
+    """By how much one run is ahead of another in a number, such as a coefficient.
+
+    Attributes:
+        value: the first run's number minus the second's.
+        draws: (resamples,) the same in each resample of the clusters, which both runs share.
+        clusters: the number of clusters.
+        attributes: other attributes of the statistic, such as `n` and `limits`.
+    """
+
+    value: float
+    draws: Floats
+    clusters: int
+    attributes: Mapping[str, Any]
+
+    def difference(self, name: str, scoring: ScoringConfig) -> Metric:
+        """Return the difference with its expanded percentile interval."""
+        every, each = np.ones(self.clusters, dtype=bool), Clusters.each(self.clusters)
+        return metric_of_draws(name, self.value, self.draws, every, scoring, each, **self.attributes)
+
+    def test(self) -> tuple[float | None, str]:
+        """Return the bootstrap's test."""
+        return by_resampling(self.draws, self.clusters)
 
 
 def mcnemar(leads: Ints) -> tuple[float | None, str]:
@@ -239,6 +305,18 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
         largest = max(largest, min(1.0, (len(known) - rank) * value))
         adjusted[place] = largest
     return adjusted
+
+
+def adjusted(found: Sequence[Tested]) -> list[Tested]:
+    """Return tests of pairs of runs with their adjusted p-values."""
+    p_values = holm([one.p for one in found])
+    return [replace(one, p_holm=p) for one, p in zip(found, p_values, strict=True)]
+
+
+def differing(found: Iterable[PairTest], confidence: float) -> set[frozenset[str]]:
+    """Return the pairs of runs that differ significantly by their adjusted p-values."""
+    alpha = 1 - confidence
+    return {frozenset((one.first, one.second)) for one in found if one.p_holm is not None and one.p_holm <= alpha}
 
 
 def smallest_detectable(error: float, confidence: float, family: int) -> float:
