@@ -33,7 +33,6 @@ from evalkit.datasets import is_missing, with_examples
 from evalkit.datasets.field_mapping import MESSAGES
 from evalkit.datasets.formats import is_readable
 from evalkit.errors import ConfigError, did_you_mean
-from evalkit.hydra_app.benchmark_options import OTHERS, OURS, BenchmarkOptions
 from evalkit.hydra_app.code_policy import CheckedLoader, check_place, check_search_path, checked_environment
 from evalkit.hydra_app.criteria import (
     as_composed,
@@ -43,6 +42,7 @@ from evalkit.hydra_app.criteria import (
     with_decoded_keys,
     with_named_judges,
 )
+from evalkit.hydra_app.discovered_benchmarks import OTHERS, OURS, BenchmarkOptions
 from evalkit.hydra_app.error_mapping import RECORDED, hydra_error, unusable
 from evalkit.hydra_app.user_files import user_files, user_folders
 from evalkit.plugins import CONF, allowing_code, folders

@@ -15,6 +15,7 @@ from evalkit.results import RunResult, Tracker
 from evalkit.runs import write_manifest
 from evalkit.tracking.connection import VIEW, check_tracking, server_environment, tracking_uri
 from evalkit.tracking.fetch import TRACES, dataset_fetchers, fetch_run, fetch_traces, find_run, is_run_id, job_runs
+from evalkit.tracking.tracker_registry import BUILT_IN
 
 if TYPE_CHECKING:
     from evalkit.tracking.background import BackgroundTracker
@@ -71,8 +72,7 @@ def warm_up(config: TrackingConfig) -> None:
 
 def _own(config: TrackingConfig) -> Tracker:
     where = "tracking.tracker"
-    ours = {MLFLOW: "evalkit.tracking.mlflow_tracker:MlflowTracker"}
-    found = find(TRACKERS, config.tracker, ours, where=where, methods=("record",))
+    found = find(TRACKERS, config.tracker, BUILT_IN, where=where, methods=("record",))
     if not (isclass(found) and issubclass(found, Tracker)):
         raise PluginError(
             f"'{config.tracker}' is not a tracker", where=where, remedy="name a class with a method `record`"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from evalkit.config import RunConfig
 from evalkit.decision import LABELS_NEEDED
-from evalkit.report.figures.curves import MOST, confusion
 from evalkit.report.figures.forest import main_figures
 from evalkit.report.figures.systems import corrected
+from evalkit.report.figures.tables import MOST, confusion
 from evalkit.report.findings import findings
 from evalkit.report.findings.decisions import headline
 from evalkit.report.findings.finding import Finding, class_names

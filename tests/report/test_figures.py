@@ -13,10 +13,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evalkit.report.counts import LengthClass, RunCounts, Spending
-from evalkit.report.figures.curves import confusion, frontier, histogram, lengths, passes, reliability
+from evalkit.report.figures.curves import frontier, histogram, lengths, reliability
 from evalkit.report.figures.drawing import Axis, Figure, canvas, node, text
 from evalkit.report.figures.forest import LEFT, RIGHT, Row, forest_figure, main_figures
 from evalkit.report.figures.systems import corrected, costs, cycles, ranking
+from evalkit.report.figures.tables import confusion, passes
 from evalkit.report.page import alone
 from evalkit.report.texts import FIGURES, LABELS
 from evalkit.scoring.metrics.corrections import RANDOM

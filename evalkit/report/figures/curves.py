@@ -1,4 +1,4 @@
-"""Figures of calibration, tie thresholds, length and scores, and tables of verdicts as squares."""
+"""Figures of calibration, tie thresholds, length, stops and scores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from math import log10, sqrt
 
 from markupsafe import Markup
 
-from evalkit.core.display import estimate, fixed, quoted, shorten
 from evalkit.report.counts import RATIOS, LengthClass
 from evalkit.report.figures.drawing import (
     Axis,
@@ -17,7 +16,6 @@ from evalkit.report.figures.drawing import (
     figure,
     grid,
     hint,
-    label_width,
     legend,
     levels,
     line,
@@ -27,9 +25,7 @@ from evalkit.report.figures.drawing import (
     text,
 )
 from evalkit.report.texts import LABELS, Words, metric_words
-from evalkit.scoring.catalog import SHORT_TITLES
 from evalkit.scoring.stats.bootstrap import share_interval
-from evalkit.types import Winner
 from evalkit.values import Json
 
 WIDTH, HEIGHT = 420.0, 330.0
@@ -178,104 +174,3 @@ def _shares(given: Mapping[float, int], values: Sequence[float], ends: Sequence[
     for value, n in given.items():
         counts[min(len(counts) - 1, int((value - ends[0]) / width + 1e-9))] += n
     return [n / total for n in counts]
-
-
-CELL, LEFT, TOP = (78.0, 46.0), 96.0, 52.0
-STRONG = 0.75  # share of a row; cells above it are bright in the dark theme and need dark text
-CLASSES = ("A", "TIE", "B")
-MOST = 12
-"""The most classes that a table shows."""
-_NAMES = {
-    "A": LABELS["a"],
-    "TIE": LABELS["tie"],
-    "B": LABELS["b"],
-    "missing": LABELS["missing"],
-}
-
-
-def confusion(table: Json) -> Figure | None:
-    """Return the confusion table of labels and verdicts, or `None` if it is empty.
-
-    Classes of a rubric keep their order and names. A table of more than `MOST` of them is omitted.
-    """
-    labels: Mapping[str, Mapping[str, int]] = table.get("labels") or {}
-    names = [name for name in labels if name not in CLASSES] and [*labels]
-    rows = [name for name in names or CLASSES if sum(labels.get(name, {}).values())]
-    if not rows or len(names) > MOST:
-        return None
-    others = list(dict.fromkeys(name for row in rows for name in labels[row] if name not in (*names, *CLASSES)))
-    columns = [*(names or CLASSES), *(name for name in others if any(labels[row].get(name) for row in rows))]
-    counts = [[labels[row].get(column, 0) for column in columns] for row in rows]
-    return _table("confusion", rows, columns, counts, ("label", "verdict"))
-
-
-def passes(counted: Mapping[tuple[Winner | None, Winner | None], int]) -> Figure | None:
-    """Return the verdicts of the first order against the second; `None` if pairs were shown in one order."""
-    if not sum(n for (first, second), n in counted.items() if first and second):
-        return None
-    names = {**dict.fromkeys(CLASSES), "missing": None}
-    found: dict[tuple[str, str], int] = {(a or "missing", b or "missing"): n for (a, b), n in counted.items()}
-    used = [name for name in names if name != "missing" or any("missing" in pair for pair in found)]
-    counts = [[found.get((row, column), 0) for column in used] for row in used]
-    return _table("passes", used, used, counts, ("first_order", "second_order"))
-
-
-def _table(
-    name: str, rows: Sequence[str], columns: Sequence[str], counts: Sequence[Sequence[int]], axes: tuple[str, str]
-) -> Figure:
-    width, height = CELL
-    elements = [
-        text(LEFT + width * len(columns) / 2, 16.0, LABELS[axes[1]], "axis"),
-        text(0.0, TOP - 12, LABELS[axes[0]], "axis start"),
-    ]
-    for place, column in enumerate(columns):
-        elements.append(text(LEFT + width * (place + 0.5), TOP - 12, _named(column, 11), "tick"))
-    for i, (row, cells) in enumerate(zip(rows, counts, strict=True)):
-        total = sum(cells)
-        elements.append(text(LEFT - 10, TOP + height * (i + 0.5) + 4, _named(row, 13), "tick end"))
-        for j, n in enumerate(cells):
-            share, class_ = n / total if total else 0.0, "same" if row == columns[j] else "other"
-            shade, shown = 0.08 + 0.72 * share if n else 0.0, f"{n:,} ({100 * share:.0f} %)"
-            at = LEFT + width * j, TOP + height * i
-            elements.append(_shaded(*at, f"{n:,}", shown, shade, class_, share > STRONG))
-    return figure(name, LEFT + width * len(columns) + 2, TOP + height * len(rows) + 4, elements)
-
-
-def _named(name: str, width: int) -> Words:
-    short = shorten(name, width)
-    return _NAMES.get(name, (short, short))
-
-
-def _shaded(x: float, y: float, words: str, shown: str, shade: float, class_: str, strong: bool) -> Markup:
-    width, height = CELL
-    inside = {"x": x + 1, "y": y + 1, "width": width - 2, "height": height - 2}
-    return hint(
-        shown,
-        node("rect", **inside, class_="cell"),
-        node("rect", **inside, class_=class_, fill_opacity=f"{shade:.2f}" if shade else "0"),
-        text(x + width / 2, y + height / 2 + 5, words, "cellvalue strong" if strong else "cellvalue"),
-    )
-
-
-def slices(rows: Sequence[Json], confidence: float) -> Figure | None:
-    """Return the values of each metric (columns) by slice (rows) as a heat map; `None` without slices."""
-    if not rows:
-        return None
-    metrics = list(dict.fromkeys(row["metric"] for row in rows))
-    names = list(dict.fromkeys((row["column"], row["value"]) for row in rows))
-    width, height = CELL
-    left = label_width((f"{column} {value}" for column, value in names), 14.0, 220.0)
-    elements = []
-    for place, metric in enumerate(metrics):
-        elements.append(text(left + width * (place + 0.5), 16.0, SHORT_TITLES.get(metric, metric), "tick"))
-    for place, (column, value) in enumerate(names):
-        y = 26.0 + height * (place + 0.5) + 4
-        elements.append(text(left - 10, y, shorten(f"{column} {quoted(value)}", 32), "tick end"))
-    for row in rows:
-        x, y = left + width * metrics.index(row["metric"]), 26.0 + height * names.index((row["column"], row["value"]))
-        known, p = row["estimate"], row["p_holm"]
-        words = "" if known is None else fixed(known, 2) + ("*" if p is not None and p <= 1 - confidence else "")
-        share = min(max(known or 0.0, 0.0), 1.0)
-        shown = f"{row['n']:,}: {estimate(known, row['low'], row['high'], lambda value: fixed(value, 2))}"
-        elements.append(_shaded(x, y, words, shown, 0.8 * share, "same", share > STRONG))
-    return figure("slices", left + width * len(metrics) + 2, 30.0 + height * len(names), elements)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evalkit.report.counts import RunCounts
-from evalkit.report.figures.curves import confusion, frontier, histogram, lengths, passes, reliability, sequence, slices
+from evalkit.report.figures.curves import frontier, histogram, lengths, reliability, sequence
 from evalkit.report.figures.drawing import Figure
 from evalkit.report.figures.forest import main_figures
 from evalkit.report.figures.systems import corrected, costs, cycles, ranking
+from evalkit.report.figures.tables import confusion, passes, slices
 from evalkit.report.texts import FIGURES
 from evalkit.results import RunResult
 from evalkit.values import Json
