@@ -65,6 +65,8 @@ class DirectTransport:
         self.context: int | None = None
         """The model's context as the server reports it."""
         self._tokenizes = True
+        self._asking: asyncio.Task[None] | None = None
+        """The question for the context; calls need not wait for it, as a server of chat refuses what is too long."""
 
     async def open(self, judge: str, *, check: bool = True) -> tuple[setup.Target, Shape]:
         """Check the endpoint, unless `check` is false; return the target and the shape of the first request.
@@ -79,7 +81,7 @@ class DirectTransport:
         self._entry, self._proxy = entry_of(prices, target.model), setup.proxy_of(self._base)
         self._session = self._session or _session(target, self.timeout)
         if check and self.config.context is None:
-            self.context = reported_context(await self._asked("GET", f"{self._base}/models"), target.name)
+            self._asking = asyncio.create_task(self._ask_context(target.name))
         rung = self.config.response_format
         if rung == "auto":
             rung = setup.top_rung(
@@ -116,6 +118,9 @@ class DirectTransport:
         self._tokenizes = False
         return None
 
+    async def _ask_context(self, model: str) -> None:
+        self.context = reported_context(await self._asked("GET", f"{self._base}/models"), model)
+
     async def _asked(self, method: str, url: str, body: Json | None = None) -> Any:
         """Return the parsed answer to an optional question; `None` without one."""
         from aiohttp import ClientError, ClientTimeout
@@ -144,6 +149,8 @@ class DirectTransport:
     async def close(self) -> None:
         """Close the connections."""
         session, self._session = self._session, None
+        if self._asking is not None:
+            self._asking.cancel()
         if session is not None:
             await session.close()
 

@@ -52,6 +52,8 @@ class EndpointTransport(DirectTransport):
             JudgeSetupError: If the server does not accept connections.
         """
         target, _ = await super().open(judge, check=check)
+        if self._asking is not None:
+            await self._asking  # such a server may cut a text instead
         return target, Shape("text")
 
     async def send(self, target: setup.Target, call: Json) -> Reply:

@@ -382,3 +382,21 @@ async def test_log_probabilities_that_are_a_must_and_broken_fail_one_call(transp
         told, _, _ = await tell(provider, transport, [TEXT] * 4, logprobs=True)
     assert [one if isinstance(one, tuple) else None for one in told] == [None, *[told[1]] * 2, None]
     assert told[1][:2] == ("bad_response", True)
+
+
+async def test_a_chat_is_sent_before_the_server_has_said_how_much_fits():
+    chatted = threading.Event()
+    with serving() as provider:
+        listed = {"data": [{"id": "gpt-4o-mini", "max_model_len": 1}]}
+
+        def chat(_):
+            chatted.set()
+            return said()
+
+        provider.routes = {"/v1/models": lambda _: Reply(listed, hang=chatted), "/v1/chat/completions": chat}
+        config = JudgeConfig(model="openai/gpt-4o-mini", api_base=provider.api_base, transport="direct")
+        [judge] = make_judges(config, RunnerConfig())
+        assert (await judge.complete(TEXT)).text == "yes"
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+        assert judge.transport.context == 1
+        await judge.close()
