@@ -32,3 +32,15 @@ def test_readme_counts_what_there_is() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert f"| Published benchmarks | {len(own_benchmarks())}, each" in readme
     assert f"| Existing judgments | {len(importers())} layouts" in readme
+
+
+def test_each_file_that_a_change_goes_into_exists() -> None:
+    table = CONTRIBUTING.split("## Where changes go")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", table, re.MULTILINE)[2:]  # without its head
+    assert len(rows) >= 10
+    for change, files in rows:
+        named = [name for name in re.findall(r"`([\w./]+)`", files) if "/" in name]
+        assert named, change
+        for name in named:
+            pattern = re.sub(r"\b[A-Z]+(?=[._/])|(?<=_)[A-Z]+\b", "*", name)
+            assert any(any(root.glob(pattern)) for root in (ROOT / "evalkit", ROOT)), (change, name)
