@@ -171,6 +171,8 @@ class Trials:
         ids = sorted((case.id for case in self.train.cases), key=lambda one: digest([self.seed, one]))
         agreed = dict(zip(ids, self.scores(self.instruction.text, ids), strict=True))
         wrong = [one for one, value in agreed.items() if value < 1]
+        if not wrong:
+            self.tell("the judge agrees with all labels of train, so there is nothing to write a prompt from")
         return [*wrong, *[one for one, value in agreed.items() if value == 1][: len(wrong)]]
 
     @property

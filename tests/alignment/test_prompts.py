@@ -77,6 +77,14 @@ def test_too_few_labels_to_prove_a_gain_are_named_before_anything_is_paid(run, p
     assert "test has too few labels to prove a gain; " in done.err.splitlines()[0]
 
 
+def test_a_judge_without_mistakes_has_nothing_to_learn_from(run, provider, capfd):
+    run(lambda body: answered("[[pass]]"), [row | {"label": "pass"} for row in prompt_rows()], *CLASSES)
+    calls = len(provider.requests)
+    done = call_main(capfd, *align(provider, "prompt"))
+    assert "agrees with all labels of train, so there is nothing to write a prompt from" in done.err
+    assert len(provider.requests) == calls
+
+
 HOSTILE = {
     "{{ cycler.__init__.__globals__.os.popen('id').read() }}": "it has Jinja",
     "Judge well. {% raw %}": "it has Jinja",
