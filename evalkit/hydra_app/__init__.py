@@ -38,6 +38,7 @@ from evalkit.hydra_app.criteria import (
     as_composed,
     as_written,
     for_hydra,
+    name_alone,
     put_in_place,
     with_decoded_keys,
     with_named_judges,
@@ -164,6 +165,7 @@ def _schema() -> DictConfig:
 def register() -> None:
     """Register evalkit's schema, search path and resolver with Hydra; repeated calls are harmless."""
     OmegaConf.register_new_resolver("evalkit.slug", _slug, replace=True)
+    OmegaConf.register_new_resolver("evalkit.alone", name_alone, replace=True)
     OmegaConf.register_new_resolver("evalkit.localized", _localized, replace=True)
     if "schema.yaml" not in ConfigStore.instance().repo:  # storing it takes as long as reading ten files
         ConfigStore.instance().store(name="schema", node=_schema(), provider="evalkit")

@@ -17,7 +17,6 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from evalkit.config import criteria_by_name
-from evalkit.core.resources import shipped
 from evalkit.errors import ConfigError, did_you_mean
 
 _WORD: Final = re.compile(
@@ -69,20 +68,16 @@ def _as_judges(word: str) -> list[str]:
 
 
 def with_named_judges(judge: Any) -> Any:
-    """Return a judge's composed values with the named judges in the place of its own.
-
-    A panel does not inherit the name of the single judge that it replaces.
-    """
+    """Return a judge's composed values with the named judges in the place of its own."""
     if not isinstance(judge, Mapping):
         return judge
     own = {key: value for key, value in judge.items() if key != NAMED}
-    if NAMED in judge:
-        own["judges"] = [*judge[NAMED].values()]
-    option = shipped("conf") / "judge" / f"{own.get('name')}.yaml"
-    if own.get("judges") and own.get("model") and option.is_file():
-        replaced = yaml.safe_load(option.read_text("utf-8")).get("model") == own["model"]
-        own["name"] = None if replaced else own["name"]
-    return own
+    return {**own, "judges": [*judge[NAMED].values()]} if NAMED in judge else own
+
+
+def name_alone(name: str, *, _parent_: Mapping[str, Any]) -> str | None:
+    """Return the name of a judge; `None` if a panel replaces it, which does not inherit its name."""
+    return None if _parent_.get("judges") or _parent_.get(NAMED) else name
 
 
 def _as_judge(word: str) -> str:
