@@ -58,7 +58,7 @@ class _Writing:
             raise UnreadableError("truncated", "set a higher align.model.max_tokens")
         if not (text := drop_thinking(completion.text).strip()):
             raise UnreadableError("empty", "the text is empty")
-        return Reading("text", answer=self.content(text))
+        return Reading(read_by="text", answer=self.content(text))
 
 
 @dataclass

@@ -83,7 +83,7 @@ def _read(request: JudgeRequest, completion: Completion) -> Reading:
         raise UnreadableError("refusal", f"the rewriter refused: {text[:200]}")
     if text == original:
         raise UnreadableError("no_answer", "the paraphrase equals the response")
-    return Reading("text", answer={PARAPHRASE: text})
+    return Reading(read_by="text", answer={PARAPHRASE: text})
 
 
 def original_of(case: Case, config: RunConfig) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import replace
 from functools import partial
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Required, TypeAlias, TypedDict
 
 from evalkit.config import Example, RunConfig
 from evalkit.errors import DatasetError, PromptError
@@ -24,7 +24,7 @@ from evalkit.types import (
     Status,
     WeightedJudgment,
 )
-from evalkit.values import Json, JsonObject, frozen
+from evalkit.values import Json, JsonObject
 
 
 def check_responses(case: Case, least: int) -> None:
@@ -224,20 +224,19 @@ _FINAL = ("refusal", "content_filter", "truncated", "logprobs")
 """Kinds of errors that a retry would not fix."""
 
 
-@frozen
-class Reading:
+class Reading(TypedDict, total=False):
     """The content of one completion, in the case's order, and the parsing step that read it: fields of `Judgment`."""
 
-    read_by: str
-    value: float | None = None
-    confidence: float | None = None
-    criteria: Mapping[str, float] = field(default_factory=dict)
-    answer: Json | None = None
-    ranking: Ranking | None = None
-    rankings: Mapping[str, Ranking] = field(default_factory=dict)
-    weighted: WeightedJudgment | None = None
-    class_name: str | None = None
-    items: Mapping[str, ItemAnswer | None] = field(default_factory=dict)
+    read_by: Required[str]
+    value: float | None
+    confidence: float | None
+    criteria: Mapping[str, float]
+    answer: Json
+    ranking: Ranking | None
+    rankings: Mapping[str, Ranking]
+    weighted: WeightedJudgment | None
+    class_name: str
+    items: Mapping[str, ItemAnswer | None]
 
 
 def conclude(
@@ -306,11 +305,8 @@ def _explained(fault: UnreadableError, completion: Completion) -> UnreadableErro
 
 
 def _judged(request: JudgeRequest, completion: Completion, reading: Reading) -> Judgment:
-    repaired = reading.read_by == "repaired" or request.turn > 0
-    return replace(
-        _blank(request, completion, "repaired" if repaired else "ok"),
-        **{one.name: getattr(reading, one.name) for one in fields(reading)},
-    )
+    repaired = reading["read_by"] == "repaired" or request.turn > 0
+    return replace(_blank(request, completion, "repaired" if repaired else "ok"), **reading)
 
 
 def _blank(request: JudgeRequest, completion: Completion, status: Status) -> Judgment:
