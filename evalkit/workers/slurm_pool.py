@@ -113,6 +113,9 @@ class SlurmPool(Pool):
         for job in done:
             shard = self.running.pop(job)
             try:
+                if self._local and not job.paths.result_pickle.exists():
+                    # Of this machine's processes; submitit would wait 15 s for the file, as if the disk were slow.
+                    raise UncompletedJobError(f"Job {job.job_id} has not produced any output")
                 yield shard, job.result()
             except (UncompletedJobError, FailedJobError) as error:
                 self._keep_logs = True
@@ -150,9 +153,6 @@ class SlurmPool(Pool):
         try:
             with _deferred_signals():
                 jobs = self._executor.map_array(ShardJob(self._folder), tasks)
-                if self._local:  # else submitit waits 15 s for the file of one that died, as if the disk were slow
-                    for job in jobs:
-                        job._results_timeout_s = 0
                 self.running |= {job: task.shard for task, job in zip(tasks, jobs, strict=True)}
         except FailedJobError as error:
             what = f"Slurm refused the jobs ({' '.join(str(error).split())[:200]})"
