@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +207,6 @@ def test_the_progress_of_a_prompt_does_not_contradict_its_agreement(run, provide
     plain = next(case.id for case in train.cases if case.label == "fail" or case.responses[0].class_name == "fail")
     good = next(case.id for case in train.cases if case.responses[0].class_name == "pass")
     ids, text = [plain, good, good, good], f"{own.text}\n{RULE}"
-    trials.asking.write = lambda *_: [replace(result.judgments[0], answer={"text": text})]  # type: ignore[method-assign]
+    provider.rule = lambda body: answered(text) if body["model"] == "writer" else instructed(body)
     assert trials.write(own.text, ids) == text
     assert (trials.scores(own.text, ids), trials.scores(text, ids), said) == ([0, 1, 1, 1], [1, 1, 1, 1], [])
