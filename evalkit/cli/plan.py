@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, nullcontext
 from dataclasses import field, replace
-from functools import cache, reduce
+from functools import partial, reduce
 from itertools import islice
 from pathlib import Path
 from signal import SIGINT
 from tempfile import TemporaryDirectory
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -25,20 +25,20 @@ from evalkit.cli.finished_run import apply_settings
 from evalkit.cli.hydra_runner import study_jobs
 from evalkit.cli.parser import UsageError, study_words
 from evalkit.cli.run import AUDIT, audit_words
-from evalkit.config import JudgeConfig, RunConfig, RunnerConfig, StoreConfig, TrackingConfig
+from evalkit.config import JudgeConfig, RunConfig, TrackingConfig
 from evalkit.core.display import dollars, interval
 from evalkit.core.translation import in_every_language
 from evalkit.decision import Metrics, kind_of, known
 from evalkit.engine import JudgingResult, Plan
 from evalkit.engine import plan as plan_requests
+from evalkit.engine.estimates import Length, Origin, Part, estimate_length, minutes, sent_after, total
 from evalkit.engine.event_loop import run_async
 from evalkit.engine.plan import PilotSample, SubsetEvaluator
 from evalkit.engine.progress import Spend, add
-from evalkit.engine.requests import Kind, PlannedCalls, sample_fits
+from evalkit.engine.requests import PlannedCalls
 from evalkit.errors import ConfigError, ExitStatus, Signaled
 from evalkit.gating import GATE, apply_gate, check_gate, check_rules
-from evalkit.judges import max_concurrency, spec_of
-from evalkit.judges.pricing import price_of
+from evalkit.judges import spec_of
 from evalkit.protocols import Evaluator, Store
 from evalkit.report.findings.decisions import label_count, sentence
 from evalkit.scoring.labels import labels_for_width
@@ -46,9 +46,9 @@ from evalkit.scoring.stats.clusters import Clusters, check_column
 from evalkit.scoring.stats.sequences import clusters_needed, width_of
 from evalkit.scoring.verdicts.cascade import check_labels
 from evalkit.stopping import first_clusters, span_of_stop, with_stop
-from evalkit.store import backend_of, open_store, store_url
+from evalkit.store import backend_of, open_url, store_url
 from evalkit.tracking import find_run
-from evalkit.types import Case, Completion, JudgeSpec, Judgment
+from evalkit.types import Case, Completion, Judgment
 from evalkit.values import frozen
 
 
@@ -125,147 +125,6 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
     return jobs
 
 
-@contextmanager
-def plan_ahead(config: StoreConfig) -> Iterator[Store | None]:
-    """Open the store inside the block if it exists and the run would read it; it is never created."""
-    url = store_url(config.url)
-    looks = config.mode == "read_only" or (config.mode == "read_write" and backend_of(url).exists(url))
-    store = open_store(config) if looks else None
-    try:
-        yield store
-    finally:
-        if store is not None:
-            store.close()
-
-
-Origin: TypeAlias = Literal["own", "alike", "assumed"]
-ORIGINS: Final[Mapping[Origin, str]] = {
-    "own": "from {} stored for the same prompts",
-    "alike": "from {} stored of the same judge and format",
-    "assumed": "assumed",
-}
-"""The origins of an estimated length, most reliable first, with their words for a number of answers."""
-
-
-@frozen
-class Length:
-    """The estimated length of an answer in tokens and, if known, seconds.
-
-    `origin` is the basis of the estimate, over `answers` answers. `within` is half the width of the 95% interval of
-    `tokens`, and `cost_usd` what one of these answers cost with its prompt; `None` if unknown.
-    """
-
-    tokens: float
-    seconds: float | None
-    origin: Origin
-    answers: int = 0
-    within: float | None = None
-    cost_usd: float | None = None
-
-
-@frozen
-class Part:
-    """The requests of one judge of a job, whose settings are at `key`."""
-
-    judge: JudgeConfig
-    plan: Plan
-    length: Length
-    batch: bool = False
-    key: str = "judge"
-
-    def after(self, others: Sequence[Part]) -> Part:
-        """Return this part without requests that are also in `others`."""
-        return replace(self, plan=self.plan.after([other.plan for other in others])) if others else self
-
-    @property
-    def answer_tokens(self) -> float:
-        """The tokens of all answers to be requested."""
-        return self.plan.unique * self.length.tokens
-
-    @property
-    def cost(self) -> float | None:
-        """The cost of these requests in USD, `None` if neither the judge's price nor that of answers is known."""
-        if not self.plan.unique:
-            return 0.0
-        if (price := price_of(self.judge, batch=self.batch)) is None:
-            each = None if self.batch else self.length.cost_usd
-            return None if each is None else self.plan.unique * each
-        return (self.plan.prompt_tokens * price.input + self.answer_tokens * price.output) / 1e6
-
-
-def estimate_length(plan: Plan, recent: Callable[[], Sequence[Completion]], limit: int | None) -> Length:
-    """Estimate the length of a plan's answers, as the mean over their formats.
-
-    The estimate for a format rests on the answers stored for the plan's prompts, else on recent answers of the same
-    judge in this format, else on an assumed length.
-
-    Args:
-        plan: the planned requests.
-        recent: returns recent answers of the same judge.
-        limit: the most tokens of an answer, if it is limited.
-    """
-    wanted = [kind for kind in plan.kinds if kind.wanted]
-    lengths = [_length(kind, recent, limit) for kind in wanted]
-    if not lengths:
-        return Length(0.0, None, "own")
-    count = sum(kind.wanted for kind in wanted)
-    pairs = list(zip(wanted, lengths, strict=True))
-    known = [(kind.wanted, one.seconds) for kind, one in pairs if one.seconds is not None]
-    costs = [(kind.wanted, one.cost_usd) for kind, one in pairs if one.cost_usd is not None]
-    variances = [(kind.wanted / count * one.within) ** 2 for kind, one in pairs if one.within is not None]
-    return Length(
-        sum(kind.wanted * one.tokens for kind, one in pairs) / count,
-        sum(n * seconds for n, seconds in known) / sum(n for n, _ in known) if known else None,
-        max((one.origin for one in lengths), key=list(ORIGINS).index),
-        sum(one.answers for one in lengths),
-        float(sum(variances) ** 0.5) if len(variances) == len(pairs) else None,  # the means are independent
-        sum(n * cost for n, cost in costs) / count if len(costs) == len(pairs) else None,
-    )
-
-
-def _length(kind: Kind, recent: Callable[[], Sequence[Completion]], limit: int | None) -> Length:
-    if kind.found:
-        return _mean(kind, "own")
-    alike = Kind(kind.answer)
-    for completion in recent():
-        if sample_fits(kind.answer, completion):
-            alike.add(completion)
-    if alike.found:
-        return _mean(alike, "alike")
-    guess = kind.guess()
-    return Length(guess if limit is None else min(guess, limit), None, "assumed")
-
-
-def _mean(kind: Kind, origin: Origin) -> Length:
-    # How far answers to other prompts differ from these is unknown.
-    within = kind.half_width() if origin == "own" else None
-    seconds = kind.seconds / kind.found or None  # batch answers have no latency
-    cost = None if kind.cost_usd is None else kind.cost_usd / kind.found
-    return Length(kind.tokens / kind.found, seconds, origin, kind.found, within, cost)
-
-
-def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
-    """Estimate the minutes that a job's calls take, from `rpm`, `tpm`, and concurrency if latency is known."""
-    asked = [part for part in parts if part.plan.unique]
-    if runner.kind == "batch":
-        return None if asked else 0.0
-    found = [
-        amount / limit
-        for part in asked
-        for amount, limit in (
-            (part.plan.unique, part.judge.rpm),
-            (part.plan.prompt_tokens + part.answer_tokens, part.judge.tpm),
-        )
-        if limit
-    ]
-    waits = [(part, part.plan.unique * part.length.seconds) for part in asked if part.length.seconds is not None]
-    found += [sum(wait for _, wait in waits) / runner.concurrency / 60] if waits else []
-    found += [
-        wait / min(max_concurrency(part.judge) or runner.concurrency, runner.concurrency) / 60 for part, wait in waits
-    ]
-    return max(found, default=None if asked else 0.0)
-
-
 ALIGN = "align"
 """The word after `evalkit plan` that plans an alignment."""
 FLAG = "--pilot"
@@ -322,8 +181,7 @@ def describe_pilot(pilots: Sequence[PilotResult]) -> str:
     """Return one line on what pilots cost."""
     sampled = sum(one.sampled for one in pilots)
     spend = reduce(add, (one.judged.spend for one in pilots), Spend())
-    sent, failed = spend.calls.sent, spend.calls.failed
-    price = "price unknown" if spend.cost_usd is None else dollars(spend.cost_usd)
+    sent, failed, price = spend.calls.sent, spend.calls.failed, _price(spend.cost_usd)
     stored = "; stored for the run" if sent > failed else ""
     return (
         f"pilot: {sampled:,} random requests, {sent:,} calls sent{f', {failed:,} failed' if failed else ''}, "
@@ -372,12 +230,10 @@ def main(arguments: Namespace) -> int:
         pilots = [result for job in jobs for result in pilot(job, arguments.pilot)]
     noted: set[str] = set()
     planned: list[JobPlan] = []
-    for job in [part for whole in jobs for part in whole.by_probe()]:
-        requested = plan_job(job, noted)
-        parts = [part.after(requested[:place]) for place, part in enumerate(requested)]
-        before = [part for other in planned for part in other.parts]
-        fresh = [part.after([*before, *parts[:place]]) for place, part in enumerate(parts)]
-        planned.append(JobPlan(job.name, job.config, parts, fresh))
+    for job in (part for whole in jobs for part in whole.by_probe()):
+        parts = sent_after(plan_job(job, noted))
+        earlier = [part for other in planned for part in other.parts]
+        planned.append(JobPlan(job.name, job.config, parts, sent_after(parts, earlier)))
     print_plans(planned)
     first: list[Part] = []
     for name, whole in zip(_differing([job.name for job in jobs]), jobs, strict=True):
@@ -390,40 +246,33 @@ def main(arguments: Namespace) -> int:
 
 def plan_job(job: PlannedJob, noted: set[str]) -> list[Part]:
     """Return the requests of each judge of a job, and log the note on its benchmark unless it is in `noted`."""
-    benchmark = stream_cases(job.config).benchmark
-    with plan_ahead(job.config.store) as store:
-        judges = zip(job.config.judge.members, spec_of(job.config.judge), strict=True)
-        first = []
+    config, benchmark = job.config, stream_cases(job.config).benchmark
+    url, mode = store_url(config.store.url), config.store.mode
+    reads = mode == "read_only" or (mode == "read_write" and backend_of(url).exists(url))  # it is never created
+    parts = []
+    with closing(open_url(url, read_only=mode == "read_only")) if reads else nullcontext() as store:
         if any(probe.name == PARAPHRASE for probe in job.probes):
-            job = replace(job, paraphrases=_expected(job.config, store))
-            first = [_rewriter_part(job.config, store)]
-        parts = first + [_part(job, judge, spec, store) for judge, spec in judges]
+            job = replace(job, paraphrases=_expected(config, store))
+            judge = rewriting(config).judge  # its answers are estimated to be as long as the responses
+            planned = plan_requests(stream_cases(config), Rewriter(config), spec_of(judge), store)
+            parts.append(_part(config, judge, planned, list, "probe.rewriter"))
+        for judge, spec in zip(config.judge.members, spec_of(config.judge), strict=True):
+            planned = plan_requests(job, job.evaluator, [spec], store)
+            parts.append(_part(config, judge, planned, list if store is None else partial(store.recent, spec.model)))
     if benchmark is not None and benchmark.note not in noted:
         noted.add(benchmark.note)
         log("note", benchmark.note)
-    if job.config.judge.cascades:
-        later = ", ".join(member.label for member in job.config.judge.members[1:])
+    if config.judge.cascades:
+        later = ", ".join(member.label for member in config.judge.members[1:])
         log("note", f"requests to {later} are at most these: for the cases that are not decided before")
     return parts
 
 
-def _part(job: PlannedJob, judge: JudgeConfig, spec: JudgeSpec, store: Store | None) -> Part:
-    plan = plan_requests(job, job.evaluator, [spec], store)
-
-    @cache
-    def latest() -> Sequence[Completion]:
-        return store.recent(spec.model) if store is not None else []
-
-    batch = job.config.runner.kind == "batch"
-    return Part(judge, plan, estimate_length(plan, latest, judge.max_tokens), batch)
-
-
-def _rewriter_part(config: RunConfig, store: Store | None) -> Part:
-    """Return the requests of the rewriter; an answer is estimated to be as long as the response."""
-    judge = rewriting(config).judge
-    plan = plan_requests(stream_cases(config), Rewriter(config), spec_of(judge), store)
-    length, batch = estimate_length(plan, list, judge.max_tokens), config.runner.kind == "batch"
-    return Part(judge, plan, length, batch, "probe.rewriter")
+def _part(
+    config: RunConfig, judge: JudgeConfig, planned: Plan, recent: Callable[[], Sequence[Completion]], key: str = "judge"
+) -> Part:
+    length = estimate_length(planned, recent, judge.max_tokens)
+    return Part(judge, planned, length, config.runner.kind == "batch", key)
 
 
 def _expected(config: RunConfig, store: Store | None) -> Mapping[str, str]:
@@ -442,21 +291,31 @@ def _expected(config: RunConfig, store: Store | None) -> Mapping[str, str]:
 
 def print_plans(jobs: Sequence[JobPlan]) -> None:
     """Print the table of planned jobs, with a total that counts a request shared by several jobs once."""
-    times = [minutes(job.fresh, job.config.runner) for job in jobs]
+    times, several = [minutes(job.fresh, job.config.runner) for job in jobs], len(jobs) > 1
     timed = any(times)
-    counts = ("requests", "stored", "to send", *(("shared",) if len(jobs) > 1 else ()))
-    abouts = ("prompt tokens", "answer tokens", *(("minutes",) if timed else ()), "cost")
-    table = text_table(("job",), (*counts, *(f"{name}, about" for name in abouts)))
+
+    def cells(of: Sequence[JobPlan], sent: Sequence[Part], time: float | None) -> list[str]:
+        plans = [part.plan for job in of for part in job.parts]
+        counts = (
+            sum(plan.requests for plan in plans),
+            sum(plan.stored for plan in plans),
+            _unique(sent),
+            *((sum(_unique(job.parts) - _unique(job.fresh) for job in of),) if several else ()),
+            sum(part.plan.prompt_tokens for part in sent),
+            round(sum(part.answer_tokens for part in sent)),
+        )
+        took = ["unknown" if time is None else f"{time:.1f}"] if timed else []
+        cost = total(part.cost for part in sent)
+        return [*(f"{count:,}" for count in counts), *took, _price(cost) if cost is None else f"${cost:.4f}"]
+
+    shared, takes = ("shared",) if several else (), ("minutes, about",) if timed else ()
+    abouts = ("prompt tokens, about", "answer tokens, about", *takes, "cost, about")
+    table = text_table(("job",), ("requests", "stored", "to send", *shared, *abouts))
     for name, job in zip(_differing([job.name for job in jobs]), jobs, strict=True):
-        shared = [_unique(job.parts) - _unique(job.fresh)] if len(jobs) > 1 else []
-        takes = [minutes(job.parts, job.config.runner)] if timed else []
-        table.add_row(escape(name) or "the run", *_cells(job.parts, job.parts, shared, takes))
-    parts, fresh = [part for job in jobs for part in job.parts], [part for job in jobs for part in job.fresh]
-    if len(jobs) > 1:
-        known = None if None in times else sum(time for time in times if time is not None)
-        shared = [sum(_unique(job.parts) - _unique(job.fresh) for job in jobs)]
-        cells = _cells(parts, fresh, shared, [known] if timed else [])
-        table.add_row("all, shared requests once", *cells, style="bold")
+        table.add_row(escape(name) or "the run", *cells([job], job.parts, minutes(job.parts, job.config.runner)))
+    fresh = [part for job in jobs for part in job.fresh]
+    if several:
+        table.add_row("all, shared requests once", *cells(jobs, fresh, total(times)), style="bold")
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDE)
@@ -492,10 +351,9 @@ def print_stop(job: PlannedJob, name: str, before: Sequence[Part], noted: set[st
     few = clusters_needed(stop.width / span, confidence, 0.0)
     what += f" takes about {needed:,} clusters if it is near the middle of its range, and {few:,} or more at an end"
     if needed < clusters:
-        found = plan_job(replace(job, cases=first_clusters(job.config, cases, needed)), noted)
-        parts = [part.after([*before, *found[:place]]) for place, part in enumerate(found)]
-        costs = [part.cost for part in parts]
-        price = "price unknown" if None in costs else dollars(sum(cost for cost in costs if cost is not None))
+        first = replace(job, cases=first_clusters(job.config, cases, needed))
+        parts = sent_after(plan_job(first, noted), before)
+        price = _price(total(part.cost for part in parts))
         print(f"{what}; of {clusters:,} here: about {_unique(parts):,} requests to send, {price}")
         return parts
     width = span * width_of(clusters, confidence)
@@ -507,23 +365,16 @@ def _unique(parts: Sequence[Part]) -> int:
     return sum(part.plan.unique for part in parts)
 
 
-def _cells(
-    parts: Sequence[Part], fresh: Sequence[Part], shared: Sequence[int], takes: Sequence[float | None]
-) -> list[str]:
-    costs = [part.cost for part in fresh]
-    dollars = None if None in costs else sum(cost for cost in costs if cost is not None)
-    counts = [
-        sum(part.plan.requests for part in parts),
-        sum(part.plan.stored for part in parts),
-        _unique(fresh),
-        *shared,
-    ]
-    tokens = [sum(part.plan.prompt_tokens for part in fresh), round(sum(part.answer_tokens for part in fresh))]
-    return [
-        *(f"{count:,}" for count in (*counts, *tokens)),
-        *("unknown" if time is None else f"{time:.1f}" for time in takes),
-        "price unknown" if dollars is None else f"${dollars:.4f}",
-    ]
+def _price(cost: float | None) -> str:
+    return "price unknown" if cost is None else dollars(cost)
+
+
+ORIGINS: Final[Mapping[Origin, str]] = {
+    "own": "from {} stored for the same prompts",
+    "alike": "from {} stored of the same judge and format",
+    "assumed": "assumed",
+}
+"""The words for the origins of an estimated length, with a number of answers."""
 
 
 def _lengths(parts: Sequence[Part]) -> Iterator[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from evalkit.cli.plan import Length, Part, minutes
 from evalkit.config import JudgeConfig, RunnerConfig
 from evalkit.engine import Plan
+from evalkit.engine.estimates import Length, Part, minutes
 
 
 def part(requests: int, seconds: float | None = 6.0, **judge: object) -> Part:

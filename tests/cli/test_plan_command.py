@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from evalkit.cli.plan import Length, Part, minutes
 from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.engine.estimates import Length, Part, minutes
 from tests.support.command_line import BRIEF, Done, fake, pair
 from tests.support.fake_provider import Provider, Reply, refused, said
 

@@ -1,0 +1,142 @@
+"""Estimate the length of the answers to a plan's requests, what they cost, and how long they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias, get_args
+
+from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.engine.plan import Plan
+from evalkit.engine.requests import Kind, sample_fits
+from evalkit.judges import max_concurrency
+from evalkit.judges.pricing import price_of
+from evalkit.types import Completion
+from evalkit.values import frozen
+
+Origin: TypeAlias = Literal["own", "alike", "assumed"]
+"""The origin of an estimated length, the most reliable first: answers to the same prompts, or alike ones, or none."""
+
+
+def total(amounts: Iterable[float | None]) -> float | None:
+    """Return the sum of amounts, `None` if one is unknown."""
+    known = 0.0
+    for amount in amounts:
+        if amount is None:
+            return None
+        known += amount
+    return known
+
+
+@frozen
+class Length:
+    """The estimated length of an answer in tokens and, if known, seconds.
+
+    `origin` is the basis of the estimate, over `answers` answers. `within` is half the width of the 95% interval of
+    `tokens`, and `cost_usd` what one of these answers cost with its prompt; `None` if unknown.
+    """
+
+    tokens: float
+    seconds: float | None
+    origin: Origin
+    answers: int = 0
+    within: float | None = None
+    cost_usd: float | None = None
+
+
+@frozen
+class Part:
+    """The requests of one judge of a job, whose settings are at `key`."""
+
+    judge: JudgeConfig
+    plan: Plan
+    length: Length
+    batch: bool = False
+    key: str = "judge"
+
+    @property
+    def answer_tokens(self) -> float:
+        """The tokens of all answers to be requested."""
+        return self.plan.unique * self.length.tokens
+
+    @property
+    def cost(self) -> float | None:
+        """The cost of these requests in USD, `None` if neither the judge's price nor that of answers is known."""
+        if not self.plan.unique:
+            return 0.0
+        if (price := price_of(self.judge, batch=self.batch)) is None:
+            each = None if self.batch else self.length.cost_usd
+            return None if each is None else self.plan.unique * each
+        return (self.plan.prompt_tokens * price.input + self.answer_tokens * price.output) / 1e6
+
+
+def sent_after(parts: Sequence[Part], earlier: Sequence[Part] = ()) -> list[Part]:
+    """Return parts without the requests that `earlier` parts or those before them send anyway."""
+    plans = [part.plan for part in (*earlier, *parts)]
+    return [replace(part, plan=part.plan.after(plans[: len(earlier) + n])) for n, part in enumerate(parts)]
+
+
+def estimate_length(plan: Plan, recent: Callable[[], Sequence[Completion]], limit: int | None) -> Length:
+    """Estimate the length of a plan's answers, as the mean over their formats.
+
+    The estimate for a format rests on the answers stored for the plan's prompts, else on recent answers of the same
+    judge in this format, else on an assumed length.
+
+    Args:
+        plan: the planned requests.
+        recent: returns recent answers of the same judge.
+        limit: the most tokens of an answer, if it is limited.
+    """
+    lengths = [(kind.wanted, _length(kind, recent, limit)) for kind in plan.kinds if kind.wanted]
+    if not lengths:
+        return Length(0.0, None, "own")
+    count = sum(n for n, _ in lengths)
+    timed = [(n, one.seconds) for n, one in lengths if one.seconds is not None]
+    variance = total(None if one.within is None else (n / count * one.within) ** 2 for n, one in lengths)
+    cost = total(None if one.cost_usd is None else n * one.cost_usd for n, one in lengths)
+    return Length(
+        sum(n * one.tokens for n, one in lengths) / count,
+        sum(n * seconds for n, seconds in timed) / sum(n for n, _ in timed) if timed else None,
+        max((one.origin for _, one in lengths), key=get_args(Origin).index),
+        sum(one.answers for _, one in lengths),
+        None if variance is None else variance**0.5,  # the means are independent
+        None if cost is None else cost / count,
+    )
+
+
+def _length(kind: Kind, recent: Callable[[], Sequence[Completion]], limit: int | None) -> Length:
+    sample, origin = kind, get_args(Origin)[0]
+    if not kind.found:
+        sample, origin = Kind(kind.answer), "alike"
+        for completion in recent():
+            if sample_fits(kind.answer, completion):
+                sample.add(completion)
+    if not sample.found:
+        guess = kind.guess()
+        return Length(guess if limit is None else min(guess, limit), None, "assumed")
+    seconds = sample.seconds / sample.found or None  # batch answers have no latency
+    cost = None if sample.cost_usd is None else sample.cost_usd / sample.found
+    # How far answers to other prompts differ from these is unknown: they have no interval.
+    return Length(sample.tokens / sample.found, seconds, origin, sample.found, kind.half_width(), cost)
+
+
+def minutes(parts: Sequence[Part], runner: RunnerConfig) -> float | None:
+    """Estimate the minutes that a job's calls take, from `rpm`, `tpm`, and concurrency if latency is known."""
+    asked = [part for part in parts if part.plan.unique]
+    if runner.kind == "batch":
+        return None if asked else 0.0
+    bounds = [
+        amount / limit
+        for part in asked
+        for amount, limit in (
+            (part.plan.unique, part.judge.rpm),
+            (part.plan.prompt_tokens + part.answer_tokens, part.judge.tpm),
+        )
+        if limit
+    ]
+    waits = [(part, part.plan.unique * part.length.seconds) for part in asked if part.length.seconds is not None]
+    bounds += [sum(wait for _, wait in waits) / runner.concurrency / 60] if waits else []
+    bounds += [
+        wait / min(max_concurrency(part.judge) or runner.concurrency, runner.concurrency) / 60 for part, wait in waits
+    ]
+    return max(bounds, default=None if asked else 0.0)
