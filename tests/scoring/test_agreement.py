@@ -1,7 +1,8 @@
-"""Agreement of winners with labels and of scores with grades, and its bounds over missing answers."""
+"""Agreement of winners with labels, scores one by one, and their correlations with grades, with bounds."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -9,10 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
+from evalkit.core.scale import Scale
 from evalkit.scoring import score_run
+from evalkit.scoring.columns import ScoreColumns
+from evalkit.scoring.metrics import correlation
+from evalkit.scoring.metrics.correlation import correlation_statistics
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import ac1, kappa, weighted_kappa
+from evalkit.scoring.verdicts.pointwise import minmax, rank, zscore
 
 NAMES = ["A", "TIE", "B"]
 VALUES = {"A": 1.0, "TIE": 0.0, "B": -1.0, None: None}
@@ -195,3 +203,282 @@ def test_quadratic_kappa_needs_one_scale(pointwise, make_case, judged):
     lost = scored(pointwise, make_case, judged, [(3.0, 2.0), (4.0, 5.0), (2.0, None)])["agreement/kappa_quadratic"]
     assert (lost.n, lost.missing) == (2, 1)
     assert "not bounded" in lost.note
+
+
+ORACLES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+
+
+def correlated(case, x, y, cases=0):
+    case = np.array(case, dtype=np.int64)
+    x, y = np.array(x, dtype=float), np.array(y, dtype=float)
+    return ScoreColumns(
+        case, np.zeros(len(case), np.int64), x, x, x, y, np.zeros(max(cases, 1 + case.max(initial=0)), np.int64)
+    )
+
+
+def found(table):
+    return {item.name.split("/")[1]: item for item in correlation_statistics(table)}
+
+
+ROW = st.tuples(st.integers(0, 5), st.sampled_from([1.0, 2.0, 2.5, 5.0]), st.integers(0, 3))
+
+
+@given(st.lists(ROW, min_size=2, max_size=25))
+def test_values_and_resamples_equal_scipy(rows):
+    case, x, y = (np.array(column) for column in zip(*sorted(rows), strict=True))
+    statistics = found(correlated(case, x, y, 6))
+    for _, weights in Clusters.each(6).draw(4, 0):
+        for row in [np.ones(6), *weights]:
+            taken = np.repeat(np.arange(len(case)), row[case].astype(int))
+            for name, oracle in ORACLES.items():
+                item = statistics[name]
+                totals = row[None] if item.weighted else item.table.totals(row[None])
+                value = item.value(totals)[0]
+                if len(set(x[taken])) < 2 or len(set(y[taken])) < 2:
+                    assert np.isnan(value)
+                else:
+                    assert value == pytest.approx(oracle(x[taken], y[taken]).statistic, abs=1e-9)
+
+
+def sample(cases, per_case, generator):
+    case = np.repeat(np.arange(cases), per_case)
+    common = generator.normal(size=cases)[case] + generator.normal(size=len(case))
+    return correlated(case, common + generator.normal(size=len(case)), np.round(common))
+
+
+def test_a_projected_kendall_is_close_to_the_exact_one(monkeypatch):
+    table = sample(400, 4, np.random.default_rng(0))
+    exact = found(table)["kendall"]
+    monkeypatch.setattr(correlation, "EXACT_ROWS", 1000)
+    monkeypatch.setattr(correlation, "ANCHORS", 800)
+    projected = found(table)["kendall"]
+    assert not projected.weighted
+    assert projected.observed() == pytest.approx(exact.observed(), abs=1e-12)
+    ((_, weights),) = Clusters.each(400).draw(500, 1)
+    spread = exact.value(weights).std()
+    assert (projected.value(projected.table.totals(weights))).std() == pytest.approx(spread, rel=0.05)
+    difference = projected.value(projected.table.totals(weights)) - exact.value(weights)
+    assert np.abs(difference).max() < spread / 2
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "why", "missing"),
+    [
+        ([1, 2], [np.nan, np.nan], "no scored response has a grade", 0),
+        ([np.nan, np.nan], [1, 2], "no scored response has a grade", 2),
+        ([3, 3], [1, 2], "scores or grades are all equal", 0),
+    ],
+)
+def test_what_is_not_defined_says_why(x, y, why, missing):
+    for item in correlation_statistics(correlated([0, 1], x, y)):
+        assert np.isnan(item.observed())
+        assert item.why == why
+        assert item.missing == missing
+
+
+KNOWN = [
+    ([1, 2, 4, 5], [1, 3, 3, 5], [2, 4]),
+    ([5, 3, 1], [1, 2, 5], [5, 1, 3]),
+    ([2, 2], [1, 4], [2, 5]),
+    ([3, 2], [5, 4], [4, 5]),  # on the way to the largest r, one is not positive
+    ([1, 1.5, 2, 2.5, 4, 5], [1, 2, 2, 3, 4, 5], [3]),
+    ([3], [2], [4, 5]),
+    ([1], [2], [1]),
+    ([1, 1, 2, 2, 3, 3, 4, 4, 5, 5], [1, 1, 2, 2, 3, 3, 4, 4, 5, 5], [3]),
+    ([5, 5, 4, 4, 2, 2, 1, 1], [1, 1, 2, 2, 4, 4, 5, 5], [2]),
+]
+
+
+@pytest.mark.parametrize(("x", "y", "lost"), KNOWN)
+def test_bounds_hold_every_completion(x, y, lost):
+    n = len(x) + len(lost)
+    table = correlated(np.zeros(n, int), [*x, *[np.nan] * len(lost)], [*y, *lost])
+    items = {item.name.split("/")[1]: item for item in correlation_statistics(table, (1.0, 5.0))}
+    steps = np.linspace(1, 5, 33 if len(lost) < 3 else 17)
+    reached = {name: [] for name in ORACLES}
+    for filled in product(steps, repeat=len(lost)):
+        every = np.array([*x, *filled])
+        if np.ptp(every):
+            for name, oracle in (("pearson", np.corrcoef), ("kendall", None), ("spearman", None)):
+                if oracle is not None:
+                    reached[name].append(oracle(every, [*y, *lost])[0, 1])
+                elif all(value % 0.5 == 0 for value in filled):  # between the known scores ranks do not change
+                    reached[name].append(ORACLES[name](every, [*y, *lost]).statistic)
+    for name, values in reached.items():
+        low, high = items[name].worst
+        assert -1 <= low <= min(values) + 1e-9, name
+        assert 1 >= high >= max(values) - 1e-9, name
+    low, high = items["pearson"].worst
+    assert high == pytest.approx(max(reached["pearson"]), abs=0.01)
+    assert low == pytest.approx(min(reached["pearson"]), abs=0.01)
+    assert items["pearson"].note is None
+
+
+def test_one_missing_score_of_many_moves_a_correlation_little():
+    table = sample(150, 2, np.random.default_rng(4))
+    score = np.clip(table.score, -4, 4)
+    score[17] = np.nan
+    for item in correlation_statistics(replace(table, score=score), (-4.0, 4.0)):
+        low, high = item.worst
+        assert low <= item.observed() <= high
+        assert high - low < 0.06, item.name
+
+
+def test_scores_that_depend_on_each_other_are_not_bounded(pointwise, make_case, judged):
+    cases = [make_case(str(k), "ab", grades=[k, k + 1]) for k in range(4)]
+    judgments = [judged(str(k), (r,), None if k == r == 0 else 1.0 + k - r / 2) for k in range(4) for r in range(2)]
+    for how, bounded in (("none", True), ("minmax", True), ("zscore", False), ("rank", False)):
+        metrics = score_run(pointwise(scoring={"normalize": how, "bootstrap": 0}), cases, judgments).metrics
+        for name in ORACLES:
+            found = metrics[f"agreement/{name}"]
+            assert found.missing == 1
+            assert (found.worst_low is not None) == bounded, (how, name)
+            assert bounded == ("not bounded" not in (found.note or ""))
+
+
+def within(pointwise, make_case, judged, rows):
+    cases = [make_case(str(k), "abcde"[: len(row)], grades=[grade for grade, _ in row]) for k, row in enumerate(rows)]
+    judgments = [judged(str(k), (r,), score) for k, row in enumerate(rows) for r, (_, score) in enumerate(row)]
+    return score_run(pointwise(scoring={"bootstrap": 0}), cases, judgments).metrics
+
+
+def test_correlations_within_cases_are_the_means_of_scipys(pointwise, make_case, judged):
+    generator, levels = np.random.default_rng(3), [*map(float, range(1, 6)), None]
+    rows = [
+        [tuple(levels[level] for level in generator.integers(0, 6, 2)) for _ in range(generator.integers(1, 6))]
+        for _ in range(150)
+    ]
+    metrics = within(pointwise, make_case, judged, rows)
+    for name, correlate in ORACLES.items():
+        found = []
+        for row in rows:
+            both = [(grade, score) for grade, score in row if grade is not None and score is not None]
+            if len({g for g, _ in both}) > 1 and len({s for _, s in both}) > 1:
+                found.append(correlate(*zip(*both, strict=True)).statistic)
+        metric = metrics[f"agreement/{name}_within"]
+        assert (metric.n, metric.value) == (len(found), pytest.approx(np.mean(found), abs=1e-9))
+    metric = within(pointwise, make_case, judged, [[(1.0, 2.0), (1.0, 3.0)], []])["agreement/pearson_within"]
+    assert (metric.n, metric.value, metric.note) == (0, None, "no case has two graded scores that differ")
+
+
+def test_cases_left_out_of_correlations_within_cases_are_counted(pointwise, make_case, judged):
+    rows = [[(1.0, 2.0), (2.0, 3.0)], [(1.0, 2.0), (2.0, 2.0)], [(1.0, None), (2.0, 3.0)]]
+    metric = within(pointwise, make_case, judged, rows)["agreement/kendall_within"]
+    assert (metric.value, metric.n, metric.missing) == (1, 1, 1)
+    assert metric.note.startswith("1 cases with equal scores or equal grades are omitted; missing scores")
+
+
+NAN = float("nan")
+
+
+def scores_of(result):
+    return [verdict.score for verdict in result.verdicts if len(verdict.unit) == 1]
+
+
+def pairs_of(result):
+    return [verdict for verdict in result.verdicts if len(verdict.unit) == 2]
+
+
+def test_criteria_are_weighted_and_samples_averaged(pointwise, make_case, judged):
+    config = pointwise(criteria=[{"name": "truth", "weight": 3}, {"name": "style", "weight": 1}])
+    judgments = [
+        judged("c", (0,), criteria={"truth": 5, "style": 1}, confidence=0.6),
+        judged("c", (0,), criteria={"truth": 3, "style": 3}, sample=1, confidence=0.8),
+        judged("c", (0,), sample=2),
+        judged("c", (1,), criteria={"truth": 5}),
+    ]
+    result = score_run(config, [make_case("c", grades=[4.5, 2])], judgments)
+    first, second, pair = result.verdicts
+    assert (first.unit, first.score, first.reason, first.label) == ((0,), 3.5, "judged", 4.5)
+    assert first.criteria == {"truth": 4, "style": 2}
+    assert first.confidence == pytest.approx(0.7)
+    assert (second.unit, second.score, second.reason, second.label) == ((1,), None, "missing", 2)
+    assert second.criteria == {"truth": 5}
+    assert (pair.unit, pair.winner, pair.reason, pair.margin, pair.label) == ((0, 1), None, "missing", None, "A")
+    assert pair.orders is None
+
+
+def test_a_single_number_counts_where_there_are_no_criteria(pointwise, make_case, judged):
+    result = score_run(pointwise(), [make_case("c", ("a",))], [judged("c", (0,), 4.0)])
+    assert scores_of(result) == [4.0]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "winners", "reasons"),
+    [
+        (0, ["A", "TIE", "B"], ["judged", "equal_scores", "judged"]),
+        (0.3, ["TIE", "TIE", "TIE"], ["threshold", "equal_scores", "threshold"]),
+        (0.29, ["A", "TIE", "B"], ["judged", "equal_scores", "judged"]),
+    ],
+)
+def test_scores_imply_comparisons(pointwise, make_case, judged, threshold, winners, reasons):
+    config = pointwise(tie={"threshold": threshold}, rubric={"min": 0, "max": 1, "step": 0.1})
+    judgments = [judged("c", (k,), criteria={"quality": value}) for k, value in enumerate([0.4, 0.1, 0.4])]
+    found = pairs_of(score_run(config, [make_case("c", "abc")], judgments))
+    assert [verdict.unit for verdict in found] == [(0, 1), (0, 2), (1, 2)]
+    assert [verdict.winner for verdict in found] == winners
+    assert [verdict.reason for verdict in found] == reasons
+
+
+def test_a_forbidden_tie_of_scores_is_settled_by_margin_then_coin(pointwise, make_case, judged):
+    config = pointwise(tie={"threshold": 2, "allow": False})
+    judgments = [judged("c", (k,), criteria={"quality": value}) for k, value in enumerate([3, 4, 4])]
+    found = pairs_of(score_run(config, [make_case("c", "abc")], judgments))
+    assert [verdict.winner for verdict in found][:2] == ["B", "B"]
+    assert found[2].winner in ("A", "B")
+    assert {verdict.reason for verdict in found} == {"forced"}
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("none", [1, 5, 5, None, 3, 3]),
+        ("minmax", [0, 1, 1, None, 0.5, 0.5]),
+        ("rank", [1, 2.5, 2.5, None, 1.5, 1.5]),
+        ("zscore", [-(2**0.5), 2**-0.5, 2**-0.5, None, 0, 0]),
+    ],
+)
+def test_normalisation_is_by_case(pointwise, make_case, judged, how, expected):
+    values = {"x": [1, 5, 5, None], "y": [3, 3]}
+    judgments = [
+        judged(name, (k,), **({"criteria": {"quality": value}} if value else {}))
+        for name, row in values.items()
+        for k, value in enumerate(row)
+    ]
+    result = score_run(pointwise(scoring={"normalize": how}), [make_case("x", "abcd"), make_case("y", "ab")], judgments)
+    assert scores_of(result) == [None if value is None else pytest.approx(value) for value in expected]
+    assert result.metrics["score/mean"].value == pytest.approx(17 / 5)
+    assert result.metrics["score/distinct"].value == 3
+
+
+@given(st.lists(st.lists(st.none() | st.sampled_from([1.0, 1.5, 2.0, 4.0, 5.0]), max_size=6), max_size=4))
+def test_normalisation_equals_scipy(rows):
+    case = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    scores = np.array([NAN if value is None else value for row in rows for value in row])
+    ranks, deviations = rank(scores, case), zscore(scores, case)
+    for number in range(len(rows)):
+        mine = (case == number) & ~np.isnan(scores)
+        np.testing.assert_allclose(ranks[mine], stats.rankdata(scores[mine]))
+        spread = scores[mine].std() if mine.any() else 0
+        expected = stats.zscore(scores[mine]) if spread else np.zeros(mine.sum())
+        np.testing.assert_allclose(deviations[mine], expected, atol=1e-12)
+    assert (np.isnan(ranks) == np.isnan(scores)).all()
+    assert (np.isnan(deviations) == np.isnan(scores)).all()
+
+
+def test_minmax_keeps_what_a_difference_means_across_scales():
+    assert minmax(np.array([1.0, 5.5, 10.0]), Scale(1, 10, 1)).tolist() == [0, 0.5, 1]
+
+
+def test_score_metrics_bound_what_is_missing(pointwise, make_case, judged):
+    judgments = [judged("c", (0,), criteria={"quality": 4}), judged("c", (1,), status="refused")]
+    metrics = score_run(pointwise(), [make_case("c", "ab"), make_case("d", "ab")], judgments).metrics
+    mean = metrics["score/mean"]
+    assert (mean.value, mean.n, mean.missing) == (4, 1, 3)
+    assert (mean.worst_low, mean.worst_high) == (7 / 4, 19 / 4)
+    distinct = metrics["score/distinct"]
+    assert (distinct.value, distinct.worst_low, distinct.worst_high, distinct.low) == (1, 1, 4, None)
+    empty = score_run(pointwise(), [make_case("c", "ab")], judgments[1:]).metrics
+    assert empty["score/mean"].value is None
+    assert empty["score/distinct"].value is None
+    assert "no response has a score" in empty["score/mean"].note

@@ -1,18 +1,26 @@
-"""Means corrected by a labelled subset, and the tie threshold as a just-noticeable difference."""
+"""Labels of a part of the cases: corrected means, unequal probabilities, and transport to systems without labels."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
+from evalkit.core.annotations import INCLUSION, UNKNOWN
+from evalkit.errors import ConfigError
+from evalkit.report.findings import findings
 from evalkit.scoring import score_run
+from evalkit.scoring.labels import ONLY_LABELED, label_weights
 from evalkit.scoring.metrics.corrections import Target, prediction_powered, rogan_gladen
+from evalkit.scoring.metrics.transport import GAP, MEAN, REFUSED
 from evalkit.scoring.stats.bootstrap import Tally
-from evalkit.types import Case, Response
+from evalkit.types import Case, Judgment, Response
 
 
 def target(said, meant, case=None, **more):
@@ -300,3 +308,342 @@ def test_how_the_ranking_hangs_on_the_threshold(configure, judged):
     assert second["tie_rate"] == pytest.approx(2 / 3)
     last = ranking[-1]
     assert (last["tie_rate"], last["kendall"], last["by"]) == (1, None, "win rate")
+
+
+PAIRS = {"swap": {"policy": "none"}, "mode": {"name": "pairwise"}}
+
+
+def chosen(case: Case, probability: object) -> Case:
+    return replace(case, metadata={**case.metadata, INCLUSION: probability})
+
+
+def unlabeled(case: Case) -> Case:
+    return replace(
+        case, label=None, responses=tuple(replace(one, grade=None, class_name=None) for one in case.responses)
+    )
+
+
+def test_a_labeled_case_stands_for_others(configure, make_case, judged):
+    """Two certain labels are right, one of ten others is wrong: accuracy is 2 of 12, and not 2 of 3."""
+    cases = [make_case(f"c{n}", label="A") for n in range(12)]
+    cases = [cases[0], cases[1], chosen(cases[2], 0.1), *map(unlabeled, cases[3:])]
+    judgments = [judged(case.id, (0, 1), 1.0 if n < 2 else -1.0) for n, case in enumerate(cases)]
+    metrics = score_run(configure(**PAIRS), cases, judgments).metrics
+    assert metrics["agreement/accuracy"].value == pytest.approx(2 / 12)
+    assert metrics["agreement/accuracy"].n == 3
+    assert metrics["win_rate/a"].value == pytest.approx(2 / 12)
+    assert metrics["labels/effective"].value == pytest.approx(144 / 102)
+    assert metrics["labels/effective"].n == 3
+    # The judge's answers on all cases correct the mean of the weighted labels.
+    assert "weighted by 1 / the probability" in str(metrics["corrected/win_rate/a"].note)
+
+
+@pytest.mark.parametrize("probability", [0, -0.5, 1.5, float("nan"), "half", True, [0.5]])
+def test_an_invalid_probability_is_an_error(make_case, probability):
+    with pytest.raises(ConfigError, match=r"is not the probability that a case is chosen.*case 'c'|case 'c'"):
+        label_weights([chosen(make_case("c", label="A"), probability), unlabeled(make_case("d"))])
+
+
+def test_without_unequal_probabilities_nothing_changes(make_case):
+    one, other, rest = make_case("a", label="A"), make_case("b", label="B"), unlabeled(make_case("c"))
+    assert label_weights([one, other, rest]) is None
+    assert label_weights([chosen(one, 0.5), chosen(other, 0.5), rest]) is None
+    assert label_weights([chosen(one, 0.5), chosen(other, 0.1)]) is None  # every case has a label
+    assert label_weights([chosen(one, ""), chosen(other, None), rest]) is None
+    assert label_weights([rest, chosen(rest, 0.5)]) is None
+    weighted = label_weights([chosen(one, "0.5"), chosen(other, UNKNOWN), rest])
+    assert weighted is not None  # a case picked before the sample is certain
+    assert (weighted.unknown, weighted.weights.tolist()) == (0, pytest.approx([4 / 3, 2 / 3, 0]))
+
+
+def test_unknown_probabilities_are_reported_and_change_no_number(configure, make_case, judged):
+    cases = [make_case(f"c{n}", label="A") for n in range(6)]
+    cases = [*cases[:4], *map(unlabeled, cases[4:])]
+    judgments = [judged(case.id, (0, 1), 1.0 if n % 3 else -1.0) for n, case in enumerate(cases)]
+    before = dict(score_run(configure(**PAIRS), cases, judgments).metrics)
+    picked = [chosen(case, UNKNOWN) if n < 3 else case for n, case in enumerate(cases)]
+    after = dict(score_run(configure(**PAIRS), picked, judgments).metrics)
+    share = after.pop("labels/picked")
+    assert (share.value, share.n) == (0.75, 4)
+    assert after.pop("decision/labels_needed").note == "labels of cases sampled at random are needed"
+    del before["decision/labels_needed"]
+    assert after == before
+
+
+def simulated(rng, n=300):
+    """Return who is right in `n` pairs, and which are flips: the judge is right in 85% of the others, 40% of flips."""
+    flips = rng.random(n) < 0.3
+    return rng.random(n) < np.where(flips, 0.4, 0.85), flips
+
+
+def picked_accuracy(configure, make_case, judged, right, flips, rng, labels=60):
+    """Return the accuracy from labels of half flips and half others."""
+    probability = np.where(flips, labels / 2 / flips.sum(), labels / 2 / (~flips).sum())
+    asked = np.concatenate([rng.choice(np.flatnonzero(rows), labels // 2, replace=False) for rows in (flips, ~flips)])
+    cases = [make_case(f"c{n}") for n in range(len(right))]
+    for n in asked:
+        cases[n] = chosen(replace(cases[n], label="A"), float(probability[n]))
+    judgments = [judged(case.id, (0, 1), 1.0 if ok else -1.0) for case, ok in zip(cases, right, strict=True)]
+    config = configure(**PAIRS, scoring={"bootstrap": 150})
+    return score_run(config, cases, judgments).metrics
+
+
+def test_weighted_accuracy_is_unbiased_and_its_interval_covers(configure, make_case, judged, thorough):
+    """25 samples of one data set: the mean is its accuracy, and 95% intervals hold it in at least 92%.
+
+    Unweighted, the estimate would be 0.63 instead of 0.72.
+    """
+    rng = np.random.default_rng(7)
+    right, flips = simulated(rng)
+    found = [picked_accuracy(configure, make_case, judged, right, flips, rng) for _ in range(120 if thorough else 25)]
+    accuracy, truth = [one["agreement/accuracy"] for one in found], right.mean()
+    values = np.array([one.value for one in accuracy])
+    assert abs(values.mean() - truth) < 3 * values.std() / np.sqrt(len(values))
+    plain = 0.5 * right[flips].mean() + 0.5 * right[~flips].mean()
+    assert plain < truth - 0.08
+    assert np.mean([one.low <= truth <= one.high for one in accuracy]) >= 0.92
+    # Every pair is labeled A: the corrected rate is that of A among all pairs, which is 1.
+    assert {one["corrected/win_rate/a"].value for one in found} == {1.0}
+
+
+def test_extreme_shares_have_the_interval_of_the_effective_number(configure, make_case, judged):
+    cases = [make_case(f"c{n}", label="A") for n in range(100)]
+    cases = [chosen(cases[0], 0.01), *(chosen(case, 1.0) for case in cases[1:50]), *map(unlabeled, cases[50:])]
+    judgments = [judged(case.id, (0, 1), 1.0) for case in cases]
+    accuracy = score_run(configure(**PAIRS), cases, judgments).metrics["agreement/accuracy"]
+    assert (accuracy.value, accuracy.n) == (1.0, 50)
+    assert accuracy.low == pytest.approx(0.025 ** (1 / 2))  # (149² / 10049 = 2.2) labels, not 50
+
+
+def test_bounds_over_missing_answers_are_weighted(configure, make_case, judged):
+    cases = [make_case(f"c{n}", label="A") for n in range(5)]
+    cases = [cases[0], cases[1], chosen(cases[2], 0.25), *map(unlabeled, cases[3:])]
+    judgments = [judged(case.id, (0, 1), None if n == 2 else 1.0) for n, case in enumerate(cases)]
+    metrics = score_run(configure(**PAIRS), cases, judgments).metrics
+    accuracy = metrics["agreement/accuracy"]
+    assert (accuracy.value, accuracy.missing) == (1.0, 1)
+    assert (accuracy.worst_low, accuracy.worst_high) == (pytest.approx(2 / 6), 1.0)
+    assert metrics["agreement/kappa"].worst_low is None
+
+
+def test_correlations_of_sampled_grades_are_those_of_all(pointwise, judged):
+    """Mean over 20 samples: each coefficient is close to that of all grades, nearer than without weights."""
+    rng, means = np.random.default_rng(3), []
+    score = rng.integers(1, 6, 400)
+    grade, probability = np.clip(score + rng.integers(-1, 2, 400), 1, 5), np.where(score == 3, 0.1, 0.6)
+    for _ in range(20):
+        asked = rng.random(len(score)) < probability
+        cases = [
+            Case(
+                f"c{n}",
+                "",
+                (Response("r" * (1 + n % 7), grade=float(g) if use else None),),
+                metadata={INCLUSION: p} if use else {},
+            )
+            for n, (g, p, use) in enumerate(zip(grade, probability, asked, strict=True))
+        ]
+        judgments = [judged(f"c{n}", (0,), None, criteria={"quality": float(s)}) for n, s in enumerate(score)]
+        metrics = score_run(pointwise(scoring={"bootstrap": 0}), cases, judgments).metrics
+        means.append([metrics[f"agreement/{name}"].value for name in ("pearson", "spearman", "kendall", "rmse")])
+    everyone = [Case(f"c{n}", "", (Response("r", grade=float(g)),)) for n, g in enumerate(grade)]
+    truth = score_run(pointwise(scoring={"bootstrap": 0}), everyone, judgments).metrics
+    expected = [truth[f"agreement/{name}"].value for name in ("pearson", "spearman", "kendall", "rmse")]
+    assert np.mean(means, axis=0) == pytest.approx(expected, abs=0.015)
+
+
+KINDS = {
+    "pairs": ({}, lambda n: {"label": "AB"[n % 2]}, lambda n: {"value": (1.0, -1.0, -1.0)[n % 3], "confidence": 0.6}),
+    "scores": ({"mode": {"name": "pointwise"}}, lambda n: {"grade": 1.0 + n % 4}, lambda n: {"quality": 1.0 + n % 3}),
+    "classes": (
+        {"mode": {"name": "pointwise"}, "rubric": {"classes": {"x": "", "y": ""}, "positive": "x"}},
+        lambda n: {"class_name": "xy"[n % 2]},
+        lambda n: {"class_name": "xxy"[n % 3]},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_exactly_the_metrics_that_compare_with_labels_are_weighted(configure, kind):
+    """A metric is weighted, or says that it is not, if and only if it needs labels."""
+    settings, label, answer = KINDS[kind]
+    size = 2 if kind == "pairs" else 1
+    config = configure(criteria=[{"name": "quality"}], **{"swap": {"policy": "none"}, **settings})
+
+    def cases(labeled, **metadata):
+        made = []
+        for n in range(40):
+            told = label(n) if labeled(n) else {}
+            case = {name: told.pop(name) for name in ("label",) if name in told}
+            responses = tuple(
+                Response("w " * (1 + (n * k) % 5), **(told if k == 1 else {})) for k in range(1, size + 1)
+            )
+            made.append(Case(f"c{n}", f"q{n}", responses, metadata=metadata if n % 7 < 3 else {}, **case))
+        return made
+
+    judgments = []
+    for n in range(40):
+        more = answer(n)
+        more = {"criteria": more} if "quality" in more else more
+        judgments.append(Judgment(f"c{n}", tuple(range(size)), tuple(range(size)), 0, "j", "ok", **more))
+    without = score_run(config, cases(lambda n: False), judgments).metrics
+    plain = score_run(config, cases(lambda n: n % 5), judgments).metrics
+    found = score_run(config, cases(lambda n: n % 5, **{INCLUSION: 0.25}), judgments).metrics
+    needs = {name for name, metric in plain.items() if metric.value is not None and without[name].value is None}
+    assert needs
+    touched = {name for name in plain if found[name] != plain[name] and plain[name].value is not None}
+    touched.discard("decision/labels_needed")  # has a value only where labels do not decide
+    unweighted = {name for name in needs if ONLY_LABELED in str(found[name].note)}
+    assert unweighted <= {"length/slope_at_label", "length/score_slope_at_grade", "human/alt_test"}
+    assert touched == needs
+
+
+RUBRIC = {"min": 1, "max": 10}
+
+
+def run_of(pointwise, systems, **settings):
+    """Score systems, by name a list of (score, grade or `None`); the n-th answers have the same prompt."""
+    cases, judgments = [], []
+    metadata = settings.pop("metadata", None)
+    for name, rows in systems.items():
+        for n, (score, grade) in enumerate(rows):
+            id_ = f"{name}-{n}"
+            more = {INCLUSION: metadata[n]} if metadata is not None and grade is not None else {}
+            cases.append(Case(id_, f"q{n}", (Response("a", model=name, grade=grade),), metadata=more))
+            status = "failed" if score is None else "ok"
+            judgments.append(Judgment(id_, (0,), (0,), 0, "m", status, score))
+    return score_run(pointwise(rubric=RUBRIC, **settings), cases, judgments)
+
+
+def system(seed, n, level, shift=0.0, noise=0.5, labels=True, slope=0.8):
+    """Scores around a level, with grades 1 + slope × score + shift and noise."""
+    g = np.random.default_rng(seed)
+    scores = np.clip(np.round(g.normal(level, 1.5, n)), 1, 10)
+    grades = np.clip(1 + slope * scores + shift + g.normal(0, noise, n), 1, 10)
+    return [(float(x), float(y) if labels else None) for x, y in zip(scores, grades, strict=True)]
+
+
+def line(rows, weights=None):
+    x, y = np.array([row for row in rows if None not in row]).T
+    model = sm.WLS(y, sm.add_constant(x), weights=np.ones(len(x)) if weights is None else weights)
+    return model.fit().params
+
+
+def test_gaps_and_means_are_those_of_the_regression(pointwise):
+    systems = {
+        "a": [*system(1, 40, 4), (None, 5.0)],
+        "b": system(2, 50, 6, shift=0.3),
+        "c": system(3, 30, 5),
+        "none": system(4, 60, 5, labels=False),
+    }
+    metrics = run_of(pointwise, systems).metrics
+    for name in "abc":
+        start, slope = line([row for other in "abc" if other != name for row in systems[other]])
+        x, y = np.array([row for row in systems[name] if None not in row]).T
+        assert metrics[GAP + name].value == pytest.approx(y.mean() - start - slope * x.mean())
+        assert metrics[GAP + name].n == len(x)
+    start, slope = line([row for name in "abc" for row in systems[name]])
+    mean = np.mean([score for score, _ in systems["none"]])
+    found = metrics[MEAN + "none"]
+    assert found.value == pytest.approx(start + slope * mean)
+    assert found.low < found.value < found.high
+
+
+def test_labels_sampled_with_unequal_probabilities_are_weighted(pointwise):
+    chance = np.where(np.arange(40) % 3 == 0, 0.2, 0.8).tolist()
+    systems = {"a": system(1, 40, 4), "b": system(2, 40, 6), "none": system(4, 40, 5, labels=False)}
+    metrics = run_of(pointwise, systems, metadata=chance).metrics
+    weights = 1 / np.array(chance)
+    start, slope = line(systems["b"], weights)
+    x, y = np.array(systems["a"]).T
+    expected = np.average(y - start - slope * x, weights=weights)
+    assert metrics[GAP + "a"].value == pytest.approx(expected)
+    start, slope = line([*systems["a"], *systems["b"]], np.tile(weights, 2))
+    mean = np.mean([score for score, _ in systems["none"]])
+    assert metrics[MEAN + "none"].value == pytest.approx(start + slope * mean)
+
+
+def said(scores):
+    found = findings(scores.metrics, "pointwise", scores.details)
+    return [(one.tone, one.text) for one in found if one.metric.startswith("transport/")]
+
+
+def results(scores):
+    return {row["system"]: row["result"] for row in scores.details["transport"]["systems"]}
+
+
+def test_a_correction_that_holds_for_every_labeled_system(pointwise):
+    systems = {name: system(k, 200, 4 + k) for k, name in enumerate("abc")}
+    scores = run_of(pointwise, systems | {"none": system(9, 100, 5, labels=False)})
+    assert results(scores) == {"a": "pass", "b": "pass", "c": "pass", "none": "untested"}
+    (tone, tested), (_, untested) = said(scores)
+    assert tone == "good"
+    start = "A correction of scores by labels of other systems was tested on 3 labeled systems, with a margin of 0.45: "
+    assert tested.startswith(start + "it holds for a ")
+    assert untested.startswith("Mean scores corrected in this way, untested on these systems (intervals ")
+
+
+def test_a_system_that_the_judge_flatters_fails(pointwise):
+    """The judge likes the style of `flat`: its grades are 2 lower than those of others with the same score."""
+    systems = {"a": system(1, 200, 5), "b": system(2, 200, 6), "flat": system(3, 200, 6, shift=-2.0)}
+    scores = run_of(pointwise, systems | {"none": system(9, 100, 5, labels=False)})
+    assert results(scores)["flat"] == "fail"
+    assert scores.metrics[GAP + "flat"].high < -0.45
+    (tone, text), (others, _) = said(scores)
+    assert (tone, others) == ("bad", "warn")
+    assert "it is off by more for " in text
+    assert "flat -" in text
+
+
+def test_a_few_labels_leave_it_undecided(pointwise):
+    systems = {"a": system(1, 12, 5, noise=2.0), "b": system(2, 12, 6, noise=2.0)}
+    scores = run_of(pointwise, systems | {"none": system(9, 12, 5, labels=False)})
+    assert set(results(scores).values()) == {"undecided", "untested"}
+    (tone, text), _ = said(scores)
+    assert tone == "info"
+    assert "margin of 0.45: the labels do not decide for a " in text
+
+
+def test_a_system_outside_the_range_of_labeled_scores_is_refused(pointwise):
+    labeled = {"a": [(float(3 + n % 3), 4.0 + n % 3) for n in range(60)], "b": [(4.0, 5.0), (5.0, 6.0)] * 20}
+    scores = run_of(pointwise, labeled | {"star": [(9.0, None)] * 10 + [(5.0, None)] * 50, "mid": [(4.0, None)] * 20})
+    assert results(scores) | {"a": 0, "b": 0} == {"a": 0, "b": 0, "star": "refused", "mid": "untested"}
+    metric = scores.metrics[MEAN + "star"]
+    assert (metric.value, metric.note) == (None, REFUSED)
+    assert said(scores)[-1] == (
+        "warn",
+        "No corrected mean for star: more than 5% of the scores are outside the range of labeled scores.",
+    )
+
+
+@pytest.mark.parametrize(
+    "systems",
+    [
+        {"a": system(1, 30, 5), "none": system(2, 30, 5, labels=False)},
+        {"a": system(1, 30, 5), "b": system(2, 30, 5)},
+        {"a": system(1, 9, 5), "b": system(2, 30, 5)},
+    ],
+    ids=["one labeled", "all labeled", "one with few labels"],
+)
+def test_nothing_is_corrected_without_two_labeled_systems_and_another(pointwise, systems):
+    scores = run_of(pointwise, systems)
+    assert not [name for name in scores.metrics if name.startswith("transport/")]
+    assert "transport" not in scores.details
+    assert said(scores) == []
+
+
+def test_labels_picked_with_unknown_probabilities_correct_nothing(pointwise):
+    systems = {"a": system(1, 40, 4), "b": system(2, 40, 6), "none": system(4, 40, 5, labels=False)}
+    assert said(run_of(pointwise, systems, metadata=["unknown"] * 40)) == []
+
+
+def test_many_systems_are_counted_and_five_are_named(pointwise):
+    systems = {f"s{k}": system(k, 150, 5) for k in range(7)}
+    scores = run_of(pointwise, systems | {"none": system(9, 100, 5, labels=False)}, scoring={"bootstrap": 100})
+    assert " and 2 more." in said(scores)[0][1]
+
+
+def test_equal_scores_have_no_line(pointwise):
+    systems = {"a": [(5.0, 4.0)] * 20, "b": [(5.0, 6.0)] * 20, "none": [(5.0, None)] * 20}
+    scores = run_of(pointwise, systems)
+    assert scores.metrics[GAP + "a"].value is None
+    assert results(scores) == {"a": "undecided", "b": "undecided", "none": "untested"}

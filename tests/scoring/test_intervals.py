@@ -1,8 +1,9 @@
-"""Intervals: cases are resampled, never rows."""
+"""Intervals: cases or clusters of them are resampled, never rows, and hold the truth as often as they say."""
 
 from __future__ import annotations
 
-from itertools import product
+from dataclasses import replace
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -10,16 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import stdtrit
+from statsmodels.stats.proportion import samplesize_confint_proportion
 
-from evalkit.config import ScoringConfig
+from evalkit.config import RunConfig, ScoringConfig
+from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
 from evalkit.scoring.columns import ScoreColumns
+from evalkit.scoring.compare import RunEntry, compare_runs
+from evalkit.scoring.labels import labels_for_width
+from evalkit.scoring.leaderboard import Contender, rank
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats import bootstrap, clusters
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, share_interval, wilson
 from evalkit.scoring.stats.bounded_intervals import bounded_mean, debiased_sum, invert_test, mixed
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import kappa
+from evalkit.types import Case, Metric, Response
+from tests.support.simulations import simulations
 
 
 @given(st.integers(1, 60), st.data(), st.sampled_from([0.8, 0.95, 0.99]))
@@ -348,3 +356,277 @@ def test_quantiles_of_students_t_are_scipys():
     for degrees in (*range(1, 40), 99, 100, 999, 1000, 1001, 5000, 10**6):
         for p in (0.0005, 0.005, 0.025, 0.05, 0.1):
             assert bootstrap.student_quantile(p, degrees) == pytest.approx(float(stdtrit(degrees, p)), rel=1e-12)
+
+
+COPIES = 3
+OF_ROWS = (
+    *("conflict/nodes", "conflict/triads", "conflict/reversals", "variance/", "jnd/noise", "human/alpha"),
+    *("length/slope", "calibration/slope", "samples/alpha", "decision/labels_needed"),
+)
+"""Totals, parts of a variance whose unit is the case, and what is corrected for the number of labels or of rows."""
+
+
+def copied(cases, judgments, times):
+    """Return every case so often, on one prompt, with the same answers."""
+    several = [replace(case, id=f"{case.id}.{k}") for case in cases for k in range(times)]
+    return several, [replace(one, case_id=f"{one.case_id}.{k}") for one in judgments for k in range(times)]
+
+
+def labelled(cases, generator):
+    """Give each case a prompt of its own and three people's choices between its first two responses."""
+    names = ("ann", "bob", "eve")
+    return [
+        replace(
+            case,
+            prompt=f"question {case.id}",
+            metadata={"topic": int(case.id) // 2},
+            labels={name: str(generator.choice(["A", "B"])) for name in names},
+        )
+        for case in cases
+    ]
+
+
+@pytest.fixture(scope="module", params=["pairs", "scores"])
+def run(request):
+    judge = {one.name: one for one in simulations().judges(200)}[request.param]
+    generator = np.random.default_rng(4)
+    cases, judgments = judge.make(generator, 40)
+    return judge.config, labelled(cases, generator), judgments
+
+
+@pytest.fixture(scope="module")
+def once_and_often(run):
+    """Return the scores of a run, and of copies of its cases."""
+    config, cases, judgments = run
+    return [score_run(config, *copied(cases, judgments, times)) for times in (1, COPIES)]
+
+
+def test_copies_of_cases_on_one_prompt_change_no_interval(once_and_often):
+    once, often = once_and_often
+    assert (often.clusters.count, often.clusters.cases, often.clusters.by) == (40, 120, "prompt")
+    compared = [name for name in once.metrics if not name.startswith(OF_ROWS)]
+    assert len(compared) > 20
+    for name in compared:
+        one, other = once.metrics[name], often.metrics[name]
+        close = 2e-3 if name == "jnd/labels" else 1e-6  # its levels are quantiles
+        assert (other.value, other.low, other.high) == pytest.approx((one.value, one.low, one.high), abs=close), name
+        assert (one.low is None) == (other.low is None), name
+
+
+def test_each_case_by_itself_is_narrower(run, once_and_often):
+    """The same copies, each taken for a case of its own, would claim more than there is."""
+    config, cases, judgments = run
+    alone = config.model_copy(update={"scoring": config.scoring.model_copy(update={"cluster": "id"})})
+    each = score_run(alone, *copied(cases, judgments, COPIES))
+    widths = [found.metrics["tie_rate"].high - found.metrics["tie_rate"].low for found in (once_and_often[1], each)]
+    assert widths[1] < 0.75 * widths[0]
+
+
+def test_details_resample_clusters_too(once_and_often):
+    """Ratings of systems, people against the judge, and what more labels would buy: in files beside the metrics."""
+    once, often = (found.details for found in once_and_often)
+    for mine, theirs in zip(once["ranking"]["systems"], often["ranking"]["systems"], strict=True):
+        for name in ("rating", "win_rate", "rank"):
+            ends = [(one[name]["low"], one[name]["high"]) for one in (mine, theirs)]
+            assert ends[0] == pytest.approx(ends[1], abs=1e-6)
+    length = [one["ranking"]["at_equal_length"]["effect_of_length"] for one in (once, often)]
+    assert length[0] == pytest.approx(length[1], abs=1e-6)
+    people = [[row["p"] for row in one["annotators"]] for one in (once, often)]
+    assert people[0] == pytest.approx(people[1], abs=1e-9)
+    for mine, theirs in zip(once["corrected"]["targets"], often["corrected"]["targets"], strict=True):
+        if mine["more_labels"]:
+            assert theirs["more_labels"][0]["width"] == pytest.approx(mine["more_labels"][0]["width"], rel=0.01)
+
+
+def test_a_proportion_of_one_is_exact_over_clusters(make_case, configure, passes):
+    cases = [Case(str(k), f"question {k % 8}", (Response("a"), Response("b")), label="A") for k in range(80)]
+    judgments = [one for case in cases for one in passes(case.id, 1.0, 1.0)]
+    metric = score_run(configure(), cases, judgments).metrics["agreement/accuracy"]
+    assert metric.low == pytest.approx(0.025 ** (1 / 8))
+    assert metric.note == "all 8 clusters agree: exact binomial interval"
+
+
+@pytest.mark.parametrize("family", ["agreement/accuracy", "score/mean", "tie_rate"])
+def test_tests_of_two_runs_are_of_clusters(family):
+    name = "scores" if family == "score/mean" else "pairs"
+    judge = {one.name: one for one in simulations().judges(200)}[name]
+    runs = [judge.make(np.random.default_rng(seed), 40) for seed in (4, 5)]
+    cases = labelled(runs[0][0], np.random.default_rng(0))
+
+    def compared(times):
+        entrants = [
+            RunEntry(str(k), judge.config, *copied(cases, judgments, times)) for k, (_, judgments) in enumerate(runs)
+        ]
+        return compare_runs(entrants, ScoringConfig(bootstrap=200), [family])
+
+    once, often = compared(1), compared(COPIES)
+    one, other = (next(d for d in found.differences if d.metric.name == family) for found in (once, often))
+    assert other.p == pytest.approx(one.p, rel=1e-6)
+    assert (other.metric.low, other.metric.high) == pytest.approx((one.metric.low, one.metric.high), abs=1e-9)
+    assert other.detectable == pytest.approx(one.detectable, rel=1e-6)
+    assert often.clusters == "clusters: 120 cases in 40 clusters by prompt; intervals and tests resample clusters"
+
+
+@pytest.mark.parametrize("name", ["pairs", "scores"])
+def test_a_leaderboard_tests_clusters(name):
+    judge = {one.name: one for one in simulations().judges(100)}[name]
+    cases = labelled(judge.make(np.random.default_rng(4), 30)[0], np.random.default_rng(0))
+
+    def board(times):
+        contenders = []
+        for seed in (4, 5):
+            several = copied(cases, judge.make(np.random.default_rng(seed), 30)[1], times)
+            scored = score_run(judge.config, *several)
+            if name == "scores":
+                scored.metrics.pop("agreement/accuracy")
+            own = scored.clusters.by_id(several[0])
+            contenders.append(Contender(str(seed), str(seed), "data", scored.metrics, scored.verdicts, own))
+        return rank(contenders, ScoringConfig(bootstrap=200))
+
+    (once,), (often,) = board(1).contrasts, board(COPIES).contrasts
+    assert once.p == pytest.approx(often.p, rel=1e-6)
+
+
+def cases_of(prompts, metadata=()):
+    rows = [*metadata, *[{}] * (len(prompts) - len(metadata))]
+    return [Case(str(k), text, (), metadata=row) for k, (text, row) in enumerate(zip(prompts, rows, strict=True))]
+
+
+def clusters_by(cases, **scoring):
+    found = Clusters.of(RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], **scoring), cases)
+    return None if found.number is None else found.number.tolist()
+
+
+def test_cases_on_one_prompt_are_a_cluster():
+    assert clusters_by(cases_of(["why?", "how?", " why? ", "how?", "who?"])) == [0, 1, 0, 1, 2]
+
+
+def test_a_prompt_that_says_nothing_makes_no_cluster():
+    assert clusters_by(cases_of(["rate this"] * 4)) is None
+    assert clusters_by(cases_of(["", "", "why?", "why?"])) == [0, 1, 2, 2]
+    apart = [replace(case, context=f"text {k}") for k, case in enumerate(cases_of(["sum up", "sum up", "who?"]))]
+    assert clusters_by(apart) is None
+
+
+def test_a_column_makes_clusters():
+    cases = cases_of(["a", "a", "b", "c"], [{"topic": "x"}, {"topic": 1}, {"topic": "x"}])
+    assert clusters_by(cases, scoring={"cluster": "topic"}) == [0, 1, 0, 2]
+    assert clusters_by(cases, scoring={"cluster": "id"}) is None
+    with pytest.raises(ConfigError, match="no case has this column") as error:
+        clusters_by(cases, scoring={"cluster": "topics"})
+    assert "did you mean 'topic'" in str(error.value)
+
+
+def test_mt_bench_has_its_questions():
+    cases = cases_of(["turn 1", "turn 2", "other"], [{"question_id": 81}, {"question_id": 81}, {"question_id": 82}])
+    assert clusters_by(cases, dataset={"benchmark": "mt_bench"}) == [0, 0, 1]
+
+
+def test_turns_of_a_conversation_are_one_cluster_unless_another_is_named(configure):
+    def turn(name: str, number: int) -> Case:
+        metadata = {"conversation": name, "turn": number, "turns": 2, "position": number / 2, "user": number}
+        return Case(f"{name} #{number}", f"{name} {number}", (Response("text"),), metadata=metadata)
+
+    cases = [turn(name, number) for name in "abc" for number in (1, 2)]
+    found = Clusters.of(configure(), cases)
+    assert (found.by, found.count, list(found.number)) == ("conversation", 3, [0, 0, 1, 1, 2, 2])
+    assert Clusters.of(configure(scoring={"cluster": "user"}), cases).count == 2
+    columns = [replace(case, metadata={"conversation": "a", "turn": 1}) for case in cases]
+    assert Clusters.of(configure(), columns).count == 6
+
+
+def accuracy(value: float, n: int, z: float = 1.959964) -> Metric:
+    half = z * (value * (1 - value) / n) ** 0.5
+    return Metric("agreement/accuracy", value, value - half, value + half, n)
+
+
+@pytest.mark.parametrize("value", [0.5, 0.7, 0.9])
+@pytest.mark.parametrize("width", [0.02, 0.04])
+def test_with_many_labels_at_hand_it_is_the_normal_sample_size_and_what_chance_adds(value: float, width: float):
+    n = 100
+    at_hand = accuracy(value, n, z=1.9842 * (n / (n - 1)) ** 0.5)
+    normal = samplesize_confint_proportion(value, width / 2)
+    total = n + labels_for_width(at_hand, width, 0.95)
+    surplus = (1 + 0.8416 * (1 / n + 1 / total) ** 0.5) ** 2
+    assert 0.999 <= total / (normal * surplus) <= 1.1  # rounded up to two digits
+
+
+def test_a_narrow_interval_needs_none_and_a_narrower_one_more():
+    at_hand = accuracy(0.8, 400)
+    wide = at_hand.high - at_hand.low
+    assert labels_for_width(at_hand, wide, 0.95) == 0
+    needed = [labels_for_width(at_hand, wide * share, 0.95) for share in (0.99, 0.5, 0.25)]
+    assert 0 < needed[0] < needed[1] < needed[2]
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        Metric("tie_rate", 0.5, 0.4, 0.6, 100),  # no labels
+        Metric("corrected/win_rate/a", 0.5, 0.4, 0.6, 100),  # not labels alone
+        Metric("agreement/accuracy", 0.5, None, None, 100),
+        Metric("agreement/accuracy", 1.0, 0.0, 1.0, 1),
+        Metric("nothing", 0.5, 0.4, 0.6, 100),
+    ],
+)
+def test_no_number_where_labels_do_not_determine_the_interval(metric: Metric):
+    assert labels_for_width(metric, 0.01, 0.95) is None
+
+
+def test_the_promised_labels_reach_the_width():
+    reached, scoring = [], ScoringConfig(bootstrap=200)
+    for seed in range(60):
+        generator = np.random.default_rng(seed)
+
+        def simulated(n: int, generator: np.random.Generator = generator) -> Metric:
+            rate = Tally.each(n).rate("agreement/accuracy", generator.random(n) < 0.75, np.ones(n, dtype=bool))
+            return measure([rate], scoring, Clusters.each(n))[rate.name]
+
+        more = labels_for_width(simulated(50), 0.1, 0.95)
+        found = simulated(50 + more)
+        reached.append(found.high - found.low <= 0.1)
+    assert np.mean(reached) > 0.7
+
+
+def test_what_is_planted_is_found():
+    pairs, scores = simulations().judges(resamples=300)
+    metrics = score_run(pairs.config, *pairs.make(np.random.default_rng(1), 400)).metrics
+    for name in ("position/first_rate", "length/longer_rate"):
+        assert metrics[name].low > 0.5
+    ratings = [metrics[f"ranking/rating/{system}"] for system in ("weak", "middling", "strong")]
+    assert all(worse.high < better.low for worse, better in pairwise(ratings))
+    order = metrics["variance/order"]
+    assert order.low > 0.05
+    assert metrics["corrected/tie_rate"].low > metrics["tie_rate"].high
+    found = score_run(scores.config, *scores.make(np.random.default_rng(1), 400)).metrics
+    assert found["corrected/score_mean"].high < found["score/mean"].low
+    assert found["variance/criterion"].low > 0.04
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [0, 1])
+def test_intervals_hold_the_truth(which, thorough):
+    module = simulations()
+    judge = module.judges(resamples=300)[which]
+    true = module.truth(judge, 20_000 if thorough else 1_000)
+    count = 100 if thorough else 8
+    found = module.simulate(judge, true, count, 120)
+    for name, hits in found.items():
+        there = [hit for hit in hits if hit is not None]
+        # Four standard errors of the simulations below 94 %, what resampling 120 cases comes to.
+        assert name in module.BIASED or np.mean(there) > 0.94 - 4 * (0.94 * 0.06 / count) ** 0.5, name
+        assert len(there) > 0.95 * count
+
+
+@pytest.mark.slow
+def test_intervals_of_a_rare_class_hold_the_truth(thorough):
+    module = simulations()
+    planted = module.CLASSES["two, one rare (5 %)"]
+    judge = module.classes(planted)
+    true = {name: value for name, value in module.truth(judge, 20_000).items() if name != "tie_rate"}
+    count = 100 if thorough else 24
+    found = module.simulate(judge, true, count, planted.cases)
+    for name, hits in found.items():
+        there = [hit for hit in hits if hit is not None]
+        assert np.mean(there) > 0.94 - 4 * (0.94 * 0.06 / count) ** 0.5, name
+        assert len(there) > 0.5 * count, name

@@ -1,15 +1,24 @@
-"""Figures that others published, from the texts and scores they published."""
+"""Figures that others published, from the texts and scores they published, also of three judges as a panel."""
 
 from __future__ import annotations
 
+import gzip
+import json
+import re
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from evalkit.config import RunConfig
 from evalkit.interop import Options, import_judgments
+from evalkit.report.findings import findings
 from evalkit.scoring import score_run
-from evalkit.types import Case, Judgment
+from evalkit.scoring.metrics.panels import ERRORS, VOTES
+from evalkit.scoring.metrics.subsets import ACCURACY, LEAD
+from evalkit.scoring.metrics.transport import MEAN
+from evalkit.types import Case, Judgment, Response
 
 pytestmark = pytest.mark.shared
 
@@ -64,3 +73,108 @@ def test_qlora_cases_with_a_missing_pass_are_left_out(shared, configure):
     assert (rate.n, rate.missing) == (69, 11)
     assert rate.value == pytest.approx(3 / 69)
     assert (rate.worst_low, rate.worst_high) == pytest.approx((3 / 80, 14 / 80))
+
+
+JUDGES = ("GPT-4", "ChatGPT", "PaLM2")
+SYSTEMS = ("gemma-2b-it", "gpt-3.5-turbo-0125", "reka-flash-20240226")
+PATTERN = re.compile(r"Output \((a|b)\)")
+
+
+def winner(texts, swapped):
+    found = PATTERN.findall(texts[f"swap = {swapped}"]["completion"][0])
+    return None if not found else 1.0 if (found[-1] == "a") != swapped else -1.0
+
+
+@pytest.fixture
+def llmbar(shared):
+    """The cases and judgments of two of LLMBar's sets, both orders, by judges without metrics or references."""
+    cases, judgments = [], []
+    for part in ("Natural", "Adversarial/GPTInst"):
+        folder = shared / "data" / "llmbar" / part
+        for n, row in enumerate(json.loads((folder / "dataset.json").read_text())):
+            texts = Response(row["output_1"]), Response(row["output_2"])
+            cases.append(Case(f"{part}-{n}", row["input"], texts, label="AB"[row["label"] - 1]))
+        for judge in JUDGES:
+            for n, row in enumerate(
+                json.loads((folder / "evaluators" / judge / "Vanilla" / "result.json").read_text())
+            ):
+                for shown in ((0, 1), (1, 0)):
+                    value = winner(row["results"][-1], shown == (1, 0))
+                    status = "unparseable" if value is None else "ok"
+                    judgments.append(Judgment(f"{part}-{n}", (0, 1), shown, 0, judge, status, value))
+    return cases, judgments
+
+
+def config_of(vote="majority"):
+    judges = [{"name": name, "model": "m"} for name in JUDGES]
+    sections = {"criteria": [{"name": "quality"}], "swap": {"policy": "both", "resolve": "tie"}}
+    return RunConfig(judge={"judges": judges, "vote": vote}, scoring={"bootstrap": 400}, **sections)
+
+
+def test_three_judges_of_llmbar_err_together(llmbar):
+    cases, judgments = llmbar
+    scores = score_run(config_of(), cases, judgments)
+    metrics, labels = scores.metrics, {case.id: case.label for case in cases}
+    wrong = np.array([[v.votes[name] != labels[v.case_id] for v in scores.verdicts] for name in JUDGES], dtype=float)
+    known = np.array([[v.votes[name] is not None for v in scores.verdicts] for name in JUDGES])
+    covariances, variances = [], []
+    for one, two in ((0, 1), (0, 2), (1, 2)):
+        both = known[one] & known[two]
+        table = np.cov(wrong[[one, two]][:, both], bias=True)
+        covariances.append(table[0, 1])
+        variances.append((table[0, 0] + table[1, 1]) / 2)
+    expected = np.mean(covariances) / np.mean(variances)
+    assert metrics[ERRORS].value == pytest.approx(expected)
+    assert metrics[ERRORS].low > 0
+    assert metrics[VOTES].value == pytest.approx(3 / (1 + 2 * expected))
+    assert 1 < metrics[VOTES].low < metrics[VOTES].high < 2.9
+    (text,) = [one.text for one in findings(metrics, "pairwise", scores.details) if one.metric == VOTES]
+    assert text.startswith("The judges err on the same units")
+    # GPT-4 alone is more accurate than the vote of the three, and is the choice.
+    (chosen,) = [row for row in scores.details["panel"]["subsets"] if row["chosen"]]
+    assert chosen["judges"] == ["GPT-4"]
+    assert metrics[LEAD].low > 0
+    assert metrics[ACCURACY].value == pytest.approx(metrics["judge/GPT-4/agreement/accuracy"].value, abs=0.02)
+
+
+def test_the_model_of_errors_is_not_shown_to_help_judges_that_err_together(llmbar):
+    majority = score_run(config_of(), *llmbar).metrics["agreement/accuracy"]
+    fitted = score_run(config_of("dawid_skene"), *llmbar).metrics["agreement/accuracy"]
+    assert fitted.n == majority.n
+    assert fitted.low < majority.value < fitted.high
+    # The uncertainty of the fit is part of the interval.
+    assert fitted.high - fitted.low > 1.5 * (majority.high - majority.low)
+
+
+@pytest.mark.parametrize("held_out", SYSTEMS)
+def test_a_correction_of_one_judge_by_another_on_three_systems(shared, pointwise, held_out):
+    """GPT-4o's scores take the place of labels of GPT-4 Turbo's, except those of one system."""
+    cases, judgments, held = [], [], {}
+    for system in SYSTEMS:
+        files = [
+            shared / "data/wildbench/v2.0522" / judge / f"{system}.json.gz"
+            for judge in ("gpt-4-turbo-2024-04-09", "gpt-4o-2024-05-13")
+        ]
+        published = [json.loads(gzip.decompress(file.read_bytes())) for file in files]
+        cheap, dear = ({row["session_id"]: row.get("score") for row in rows} for rows in published)
+        for session in sorted(cheap.keys() & dear.keys()):
+            score, label = (float(one) if str(one).isdigit() else None for one in (cheap[session], dear[session]))
+            if score is None or label is None:
+                continue
+            if system == held_out:
+                held[session] = label
+            grade = None if system == held_out else label
+            id_ = f"{system}-{session}"
+            cases.append(Case(id_, session, (Response("", model=system, grade=grade),)))
+            judgments.append(Judgment(id_, (0,), (0,), 0, "turbo", "ok", score))
+    scores = score_run(pointwise(rubric={"min": 1, "max": 10}), cases, judgments)
+    rows = {row["system"]: row for row in scores.details["transport"]["systems"]}
+    metric, truth = scores.metrics[MEAN + held_out], np.mean([*held.values()])
+    assert rows[held_out]["result"] == "untested"
+    assert {rows[name]["result"] for name in SYSTEMS if name != held_out} <= {"pass", "fail", "undecided"}
+    # It is closer to the labels than the judge, and within the margin; its interval holds the sampling error only.
+    raw = np.mean([one.value for one in judgments if one.case_id.startswith(held_out)])
+    assert abs(metric.value - truth) < abs(raw - truth) / 1.5
+    assert abs(metric.value - truth) < scores.details["transport"]["margin"]
+    texts = [one.text for one in findings(scores.metrics, "pointwise", scores.details)]
+    assert [one for one in texts if one.startswith("Mean scores corrected in this way, untested on these systems")]
