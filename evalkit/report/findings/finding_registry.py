@@ -20,13 +20,15 @@ from evalkit.report.findings.biases import (
     position_findings,
 )
 from evalkit.report.findings.calibration import calibration_findings
+from evalkit.report.findings.cascades import cascade_findings
 from evalkit.report.findings.checklists import checklist_findings
 from evalkit.report.findings.classes import class_findings
 from evalkit.report.findings.corrections import corrections
 from evalkit.report.findings.decisions import conclusion
 from evalkit.report.findings.finding import Finding, RunFacts
-from evalkit.report.findings.labels import annotator_findings, benchmark_finding, label_sample
-from evalkit.report.findings.panels import cascade_findings, panel_findings, subset_findings
+from evalkit.report.findings.humans import annotator_findings
+from evalkit.report.findings.labels import benchmark_finding, label_sample
+from evalkit.report.findings.panels import panel_findings
 from evalkit.report.findings.ranking import ranking_findings
 from evalkit.report.findings.rates import (
     MANY_MISSING,
@@ -40,6 +42,7 @@ from evalkit.report.findings.rates import (
 from evalkit.report.findings.repeats import repeat_findings
 from evalkit.report.findings.slices import slice_findings
 from evalkit.report.findings.stopping import stop_findings
+from evalkit.report.findings.subsets import subset_findings
 from evalkit.report.findings.transitivity import conflict_findings
 from evalkit.report.findings.transport import transport_findings
 from evalkit.report.findings.turns import turn_findings

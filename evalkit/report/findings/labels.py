@@ -1,19 +1,17 @@
-"""Findings on what labels are: their sample, annotators, and the rule of the run's benchmark."""
+"""Findings on what labels are: their sample, and the rule of the run's benchmark."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from evalkit.benchmark_discovery import benchmark_named
-from evalkit.core.display import interval
 from evalkit.core.translation import Text, gettext
 from evalkit.decision import (
     Metrics,
     known,
-    side,
 )
 from evalkit.protocols import Benchmark
-from evalkit.report.findings.finding import Finding, RunFacts, Tone, finding
+from evalkit.report.findings.finding import Finding, RunFacts, finding
 from evalkit.report.texts import metric_measure
 from evalkit.scoring.catalog import CATALOG, benchmark_title
 
@@ -67,45 +65,3 @@ def _benchmarks(metrics: Metrics) -> list[Benchmark]:
     groups = dict.fromkeys(name.partition("/")[0] for name in metrics)
     found = [benchmark_named(group) for group in groups if group not in CATALOG.groups]
     return [benchmark for benchmark in found if benchmark is not None]
-
-
-def annotator_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
-    """Yield how the judge compares with annotators."""
-    yield from _people(metrics)
-    yield from _alt_test(metrics)
-
-
-def _people(metrics: Metrics) -> Iterator[Finding]:
-    gap, ceiling, judge = (known(metrics, f"human/{name}") for name in ("gap", "ceiling", "judge"))
-    if gap is None or ceiling is None or judge is None or (where := side(gap, 0.0)) == "unknown":
-        return
-    tone: Tone = "good" if where == "above" else "bad" if where == "below" else "info"
-    if where == "unclear":
-        what = gettext(
-            "On {n:,} labels of items with several annotators, it is open whether the judge agrees with the other "
-            "annotators as well as an annotator does"
-        )
-    elif where == "above":
-        what = gettext(
-            "On {n:,} labels of items with several annotators, the judge agrees with the other annotators better than "
-            "an annotator does"
-        )
-    else:
-        what = gettext(
-            "On {n:,} labels of items with several annotators, the judge agrees with the other annotators less well "
-            "than an annotator does"
-        )
-    text = gettext(
-        "{finding}: {judge} versus {ceiling}, a difference of {gap}.",
-        finding=what.fill(n=gap.n),
-        judge=interval(judge),
-        ceiling=interval(ceiling),
-        gap=interval(gap),
-    )
-    yield finding(gap, tone, text)
-
-
-def _alt_test(metrics: Metrics) -> Iterator[Finding]:
-    if (test := known(metrics, "human/alt_test")) is not None:
-        text = gettext("By the alternative annotator test, the judge could replace {passed} of {n:,} annotators.")
-        yield finding(test, "info", text.fill(passed=round((test.value or 0.0) * test.n)))

@@ -1,15 +1,14 @@
-"""Findings on panels and cascades: how their judges agree, which are enough, and who decides."""
+"""Findings on panels: how their judges agree, and whether they err together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evalkit.core.display import dollars, interval, percent, points
-from evalkit.core.translation import gettext, joined, pgettext
+from evalkit.core.display import interval
+from evalkit.core.translation import gettext
 from evalkit.decision import Metrics, judges_of, known
 from evalkit.report.findings.finding import Finding, RunFacts, finding
-from evalkit.scoring.metrics.panels import ALIKE, DISAGREEMENT, ERRORS, GIVEN, NO_LABEL, REST, VOTES
-from evalkit.scoring.metrics.subsets import ACCURACY, LEAD
+from evalkit.scoring.metrics.panels import ALIKE, DISAGREEMENT, ERRORS, NO_LABEL, VOTES
 
 RELIABLE_ALPHA = 0.8  # Krippendorff (2004), Hum. Commun. Res. 30, 411-433
 
@@ -69,80 +68,3 @@ def _without_errors(metrics: Metrics) -> Iterator[Finding]:
             value=interval(apart),
         )
     yield finding(VOTES, "info", text)
-
-
-def subset_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
-    """Yield which judges of a panel are enough."""
-    table = run.details.get("panel") or {}
-    accuracy, lead = known(metrics, ACCURACY), known(metrics, LEAD)
-    if accuracy is None or lead is None or lead.low is None or not table:
-        return
-    chosen = next(row for row in table["subsets"] if row["chosen"])
-    whole = max(table["subsets"], key=lambda row: len(row["judges"]))
-    facts = {"judges": len(whole["judges"]), "margin": f"{100 * table['margin']:g}", "n": accuracy.n}
-    enough = lead.low >= -table["margin"]
-    if chosen is whole:
-        text = gettext(
-            "On {n:,} labels, no smaller panel is within {margin} points of the accuracy of the best one, which has "
-            "all {judges} judges."
-        )
-        yield finding(LEAD, "info", text.fill(**facts))
-        return
-    if enough:
-        text = gettext("{names} can replace all {judges} judges: at most {margin} points less accurate.")
-    else:
-        text = gettext("It is open whether {names} can replace all {judges} judges within {margin} points of accuracy.")
-    text = gettext(
-        "{finding} Accuracy {accuracy} on {n:,} labels, a lead of {lead} points over all judges, each for a subset "
-        "chosen on other labels.",
-        finding=text.fill(names=joined(chosen["judges"], pgettext("names", ", ")), **facts),
-        accuracy=percent(accuracy),
-        n=accuracy.n,
-        lead=points(lead),
-    )
-    if chosen["cost_usd"] is not None and whole["cost_usd"]:
-        cost, full = dollars(chosen["cost_usd"]), dollars(whole["cost_usd"])
-        text = gettext("{finding} Cost per case: {cost} instead of {full}.", finding=text, cost=cost, full=full)
-    yield finding(LEAD, "good" if enough else "info", text)
-
-
-def cascade_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
-    """Yield who decides in a cascade, the agreement behind its guarantee, and what it saves."""
-    start = "cascade/share/"
-    shares = [(name, one) for name in metrics if name.startswith(start) and (one := known(metrics, name)) is not None]
-    abstained, accuracy = known(metrics, "cascade/abstained"), known(metrics, "cascade/accuracy")
-    if not shares or abstained is None:
-        return
-    parts = joined(f"{name.removeprefix(start)} {percent(one)}" for name, one in shares)
-    text = gettext(
-        "The judges of the cascade decide in turn: {shares} of {n:,} pairs or responses. It abstains in {abstained}.",
-        shares=parts,
-        abstained=percent(abstained),
-    )
-    if abstained.value == 1:
-        text = gettext(
-            "The cascade abstains in all {n:,} pairs or responses: no judge is sure enough. More labels, a lower "
-            "judge.target or better judges let it decide."
-        )
-    yield finding(abstained, "bad" if abstained.value == 1 else "info", text)
-    for name, one in shares:
-        if REST in (one.note or "") and one.value:
-            judge = name.removeprefix(start)
-            yield finding(one, "info", gettext("{judge} answers {rate} of {n:,} without the guarantee.", judge=judge))
-    if accuracy is not None:
-        text = gettext("Where a judge is sure enough, {rate} of {n:,} agree with labels that chose no threshold.")
-        if any(GIVEN in (one.note or "") for _, one in shares):
-            text = gettext(
-                "Where a judge is sure enough, {rate} of {n:,} agree with labels; this is too high if these labels "
-                "chose judge.thresholds."
-            )
-        yield finding(accuracy, "info", text)
-    ratio, cost = known(metrics, "cascade/cost_ratio"), known(metrics, "cost/per_case")
-    if ratio is not None and cost is not None and ratio.value and cost.value:
-        text = gettext(
-            "A case costs {cost}, {ratio} times as much as with the last judge alone ({alone}).",
-            cost=dollars(cost.value),
-            ratio=interval(ratio),
-            alone=dollars(cost.value / ratio.value),
-        )
-        yield finding(ratio.name, "info", text)
