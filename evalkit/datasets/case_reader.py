@@ -46,6 +46,7 @@ class CaseReader:
         tally: The counter for notes.
         items: The checklist items of all cases.
         classes: The classes of the rubric, which labels name; `None` if labels are choices and grades.
+        call: The fields that a call needs, in words; empty if rows are those of a dataset.
     """
 
     def __init__(
@@ -56,13 +57,14 @@ class CaseReader:
         tally: Tally | None = None,
         items: tuple[ChecklistItem, ...] = (),
         classes: Classes | None = None,
+        call: str = "",
     ) -> None:
-        self._checklists, self._items = mode == CHECKLIST, items
-        self.columns = Columns(config.fields, frozenset(config.join), checklists=self._checklists)
+        self._checklists, self._items, self._call = mode == CHECKLIST, items, call
+        self.columns = Columns(config.fields, frozenset(config.join), checklists=self._checklists, call=call)
         self._has_checklist = self._checklists or self.columns.is_mapped(CHECKLIST)
         self.tally = Tally() if tally is None else tally
-        self._texts = Texts(config, self.tally)
-        self._labels = Labels(config.label_map, classes)
+        self._texts = Texts(config, self.tally, call)
+        self._labels = Labels(config.label_map, classes, can_map=not call)
         self._least = 1 if mode in SCORED_MODES else 2
         self._mode, self._joins = mode, joins
         self._answers = [join.name for join in joins if join.adds == "responses"]
@@ -153,7 +155,9 @@ class CaseReader:
             return read_items(given, responses=responses, shared=self._items, unused=unused)
         except ChecklistError as bad:
             remedy = bad.remedy
-            if value is ABSENT:
+            if value is ABSENT and self._call:
+                remedy = f"pass {self._call}"
+            elif value is ABSENT:
                 remedy = f"name its column in dataset.fields.checklist (the columns are {', '.join(list(row)[:8])})"
             raise DatasetError(bad.what, where=place, remedy=remedy) from None
 
@@ -248,7 +252,8 @@ class CaseReader:
     def _check(self, responses: tuple[Response, ...], place: str) -> None:
         count = len(responses)
         if count < self._least:
-            remedy = "set mode=pointwise" if responses else "add responses to the case"
+            fewer = f"pass {self._call}" if self._call else "set mode=pointwise"
+            remedy = fewer if responses else "add responses to the case"
             many = f"{count or 'no'} response{'' if count == 1 else 's'}"
             raise DatasetError(f"{many}, and mode {self._mode} needs {self._least}", where=place, remedy=remedy)
         if count == 2:

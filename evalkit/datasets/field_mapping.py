@@ -185,6 +185,7 @@ class Columns:
         added: Columns added by joins, which are not metadata.
         checklists: Whether a column `checklist` is a field even if it is not mapped.
         checked: The fields of columns that the caller misses itself, so that `check_seen` ignores them.
+        call: The fields that a call needs, in words; empty if rows are those of a dataset.
     """
 
     def __init__(
@@ -194,11 +195,12 @@ class Columns:
         *,
         checklists: bool = False,
         checked: frozenset[str] = frozenset(),
+        call: str = "",
     ) -> None:
         for field in fields:
             if field not in FIELDS:
                 raise ConfigError("no such field", where=f"dataset.fields.{field}", remedy=did_you_mean(field, FIELDS))
-        self._mapped, self._added = dict(fields), added
+        self._mapped, self._added, self._call = dict(fields), added, call
         self._checklist = frozenset({CHECKLIST} if checklists or CHECKLIST in fields else ())
         self._unseen = {field: name for field, name in fields.items() if not is_template(name) and field not in checked}
         self._last: Row = {}
@@ -291,6 +293,8 @@ class Columns:
         return present[0] if present else "response_a" if "response_b" in row else "response"
 
     def _missing(self, field: str, place: str, row: Row) -> DatasetError:
+        if self._call:
+            return DatasetError(f"no field '{field}'", where=place, remedy=f"pass {self._call}")
         column = self.column(field)
         what, remedy = missing_column_error(column, row, f" for {field}" if column != field else "")
         near = remedy.startswith(("did you mean", "if it is"))
@@ -368,7 +372,7 @@ def plain(value: Any, depth: int = 0) -> Any:
         RowFault: If it is nested too deeply.
     """
     if depth > DEEPEST:
-        raise RowFault(f"the row is nested deeper than {DEEPEST} levels", "flatten it")
+        raise RowFault(f"nested deeper than {DEEPEST} levels", "flatten it")
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):

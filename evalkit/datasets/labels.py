@@ -162,11 +162,8 @@ class Labels:
         meaning = self._meaning(value)
         if isinstance(meaning, float):
             return meaning
-        raise DatasetError(
-            f"the grade {_shown(value)} is not a number",
-            where=place,
-            remedy=f"map it to a number, for example {self._mapped(value, '1')}",
-        )
+        remedy = f"map it to a number, for example {self._mapped(value, '1')}" if self._can_map else "pass a number"
+        raise DatasetError(f"the grade {_shown(value)} is not a number", where=place, remedy=remedy)
 
     def annotation(self, value: Any, count: int, place: str) -> Annotation | None:
         """Return one annotator's label of a case with `count` responses; `None` if there is none.

@@ -161,10 +161,10 @@ class SkippedRow(Exception):  # noqa: N818 - not an error: the row is counted an
 
 
 class Texts:
-    """Convert the values of one dataset to texts, and count interpretations."""
+    """Convert the values of one dataset, or of a call that needs `call`, to texts, and count interpretations."""
 
-    def __init__(self, config: DatasetConfig, tally: Tally) -> None:
-        self._nulls, self._most = config.nulls, config.max_chars
+    def __init__(self, config: DatasetConfig, tally: Tally, call: str = "") -> None:
+        self._nulls, self._most, self._call = config.nulls, config.max_chars, call
         self._tally = tally
         self.short = min(config.max_chars or LONGEST, LONGEST)
 
@@ -203,7 +203,7 @@ class Texts:
     def _null(self, field: str, plural: str, place: str) -> str:
         if self._nulls == "refuse":
             remedy = 'remove the row, write "" for an empty text, or set dataset.nulls'
-            raise DatasetError(f"{field} is null", where=place, remedy=remedy)
+            raise DatasetError(f"{field} is null", where=place, remedy=f"pass {self._call}" if self._call else remedy)
         if self._nulls == "leave_out":
             self._tally.add(f"rows dropped because {field} is null", place)
             raise SkippedRow
@@ -224,11 +224,8 @@ class Texts:
         if isinstance(value, dict | list):
             kind, part = ("a list", "0") if isinstance(value, list) else ("an object", next(iter(value), "key"))
             key = f"dataset.fields.{field.partition('.')[0]}"
-            raise DatasetError(
-                f"{field} is {kind}, not a text",
-                where=place,
-                remedy=f"select a part, such as {pasted(key, f'column.{part}')}",
-            )
+            remedy = "pass a text" if self._call else f"select a part, such as {pasted(key, f'column.{part}')}"
+            raise DatasetError(f"{field} is {kind}, not a text", where=place, remedy=remedy)
         return json.dumps(value)
 
     def _cut(self, text: str, plural: str, place: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +17,7 @@ from evalkit.config.run_config import config_error
 from evalkit.datasets.case_reader import CaseReader
 from evalkit.datasets.turns import last_unit
 from evalkit.engine.event_loop import run_async
-from evalkit.errors import ConfigError, DatasetError, EvalkitError, did_you_mean
+from evalkit.errors import ConfigError, EvalkitError, did_you_mean
 from evalkit.evaluators.json_answers import rationale
 from evalkit.plugins import allowing_code
 from evalkit.report.notebook import judge_html
@@ -50,7 +49,6 @@ _NEEDED: Final = {
     "listwise": "prompt and responses",
     "checklist": "prompt, response and checklist",
 }
-_OF_DATA: Final = re.compile(r"dataset\.|mode[=.]|column|row\b")
 JUDGED: Final = ("criteria", "rubric", "swap", "tie")
 """The sections that a tool's arguments may change."""
 
@@ -224,13 +222,11 @@ class Judge:
             raise ConfigError("has no response", where="case", remedy=remedy)
         # A new reader for each case, because readers count what they find.
         mode, classes = self.config.mode, self.config.rubric.named_classes
-        reader = CaseReader(DatasetConfig(), mode.name, items=mode.items, classes=classes)
+        call = _NEEDED.get(mode.name, "prompt and responses")
+        reader = CaseReader(DatasetConfig(), mode.name, items=mode.items, classes=classes, call=call)
         row = {"id": number, **row}
         unit = last_unit(row, self.config.dataset, mode.name) if self.config.dataset.has_turns else row
-        try:
-            case = reader.read(unit, 1, "case")
-        except DatasetError as bad:
-            raise _of_call(bad, mode.name) from None
+        case = reader.read(unit, 1, "case")
         assert case is not None  # only dataset.on_error omits a row
         return replace(case, id=str(row["id"])) if unit is not row else case
 
@@ -291,15 +287,6 @@ class Judge:
         """Return what the validation says about the answers on one case."""
         unseen = self.config.criteria.keys() - self._validated.criteria.keys()
         return self.validation.trust(case, judgments, sorted(unseen), self.changed)
-
-
-def _of_call(bad: DatasetError, mode: str) -> DatasetError:
-    """Return an error of a data set as one of a call, whose fields are no columns of a file."""
-    what, columns, _ = bad.what.partition("; the columns are")
-    remedy = bad.remedy
-    if columns or _OF_DATA.search(remedy):
-        remedy = "pass a text" if "not a text" in what else f"pass {_NEEDED[mode]}"
-    return DatasetError(what.replace("no column", "no field"), where=bad.where, remedy=remedy)
 
 
 def failure_of(judgments: Sequence[Judgment]) -> tuple[str | None, str | None]:
