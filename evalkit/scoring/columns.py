@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -234,7 +235,7 @@ class PassColumns:
         asked: (pairs, 2) whether the order was requested.
         both: whether both orders of every pair were to be judged.
         third: (pairs,) the winner of the third judgment of a pair whose orders disagree, or the code NONE.
-        third_margin: (pairs,) the margin of the third judgment, NaN if there is none; `None` without third judgments.
+        third_margin: (pairs,) the margin of the third judgment, NaN if there is none.
         third_confidence: (pairs,) its confidence, likewise.
     """
 
@@ -242,10 +243,16 @@ class PassColumns:
     margin: Floats
     confidence: Floats
     asked: Bools
+    third: Codes
+    third_margin: Floats
+    third_confidence: Floats
     both: bool = False
-    third: Codes | None = None
-    third_margin: Floats | None = None
-    third_confidence: Floats | None = None
+
+    @classmethod
+    def of(cls, margin: Floats, confidence: Floats, asked: Bools) -> PassColumns:
+        """Return the passes with the winners of their margins, without third judgments."""
+        unknown = np.full(len(margin), np.nan)
+        return cls(sign(margin), margin, confidence, asked, sign(unknown), unknown, unknown)
 
     @property
     def read(self) -> Bools:
@@ -446,7 +453,7 @@ class ClassColumns(Units):
         return np.asarray(self.verdicts == SPLIT_CLASS)
 
     @property
-    def undecided(self) -> Bools:
+    def withheld(self) -> Bools:
         """Which rows have answers, but no class, (n,)."""
         return self.abstained | self.split
 
@@ -459,6 +466,19 @@ class ClassColumns(Units):
     def tally(self) -> Tally:
         """Sums over the rows of each case."""
         return Tally(self.case, self.cases)
+
+    @property
+    def chances(self) -> Floats:
+        """The probabilities, (n, classes); NaN in rows without."""
+        unknown = np.full((len(self), len(self.names)), np.nan)
+        return unknown if self.probabilities is None else self.probabilities
+
+    def with_verdicts(
+        self, judge: str, verdicts: Ints, chances: Floats, votes: Mapping[str, Ints] = MappingProxyType({})
+    ) -> ClassColumns:
+        """Return the same responses with the verdicts and probabilities of a judge, and the votes of its judges."""
+        known = chances if np.isfinite(chances).any() else None
+        return replace(self, judge=judge, verdicts=verdicts, probabilities=known, votes=votes)
 
     def rows(self, judgments: JudgmentColumns) -> Ints:
         """Return the row of each judgment's response."""

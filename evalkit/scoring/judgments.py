@@ -302,8 +302,15 @@ _TYPES: Final = {
     **dict.fromkeys(("case", "answer"), "q"),
     **dict.fromkeys(("shape", "sample", "judge", "arbiter"), "i"),
     **dict.fromkeys(("kind", "origin"), "b"),
-    **dict.fromkeys(("value", "confidence", "criteria", "cost", "latency"), "d"),
+    **dict.fromkeys(("value", "confidence", "cost", "latency"), "d"),
 }
+"""The columns with one number for each judgment."""
+_WIDE: Final = {
+    **dict.fromkeys(("criteria", "expected", "mass", "open", "chances"), "d"),
+    "weighted": "q",
+    "choice": "q",
+}
+"""Columns with several numbers for each judgment, or for some; `weighted` are the rows that have expectations."""
 
 
 class _ColumnBuilder:
@@ -311,39 +318,34 @@ class _ColumnBuilder:
 
     def __init__(self, cases: Sequence[Case], names: Sequence[str], classes: Classes | None) -> None:
         self._cases = {case.id: place for place, case in enumerate(cases)}
-        self._names = tuple(names)
-        self._classes = classes
+        self._names, self._classes = tuple(names), classes
+        self._class_codes: dict[str | None, int] = {}
         if classes is not None:
-            answers: tuple[str | None, ...] = (*classes.names, classes.abstain, None)
-            codes = zip(answers, (*range(len(classes)), ABSTAINED, MISSING), strict=True)
-            self._class_codes: dict[str | None, int] = dict(codes)
-            self._unknown = [np.nan] * len(classes)
-        self._choice, self._chances = array("q"), array("d")
-        self._shapes: dict[Shape, int] = {}
-        self._judges: dict[str, int] = {}
-        self._rows: dict[str, array[Any]] = {name: array(kind) for name, kind in _TYPES.items()}
-        self._weighted = array("q")
-        self._expected = {name: array("d") for name in ("expected", "mass", "open")}
+            self._class_codes |= {classes.abstain: ABSTAINED, None: MISSING}
+            self._class_codes |= {name: code for code, name in enumerate(classes.names)}
+        self._shapes, self._judges = dict[Shape, int](), dict[str, int]()
+        self._rows: dict[str, array[Any]] = {name: array(kind) for name, kind in (_TYPES | _WIDE).items()}
 
     def add(self, judgment: Judgment, origin: int) -> None:
         """Add a judgment as a row."""
         rows, case, judges, arbiter = self._rows, self._cases.get(judgment.case_id), self._judges, judgment.arbiter
         if case is None:
             raise ConfigError("this case was judged but is not in the dataset", where=f"case '{judgment.case_id}'")
-        if judgment.weighted is not None and origin != RANKING:
-            self._weighted.append(len(rows["case"]))
-            stated = judgment.weighted.criteria
-            self._expected["expected"].append(_number(judgment.weighted.value))
-            self._expected["expected"].extend(_number(stated.get(name)) for name in self._names)
-            self._expected["mass"].append(judgment.weighted.mass)
-            self._expected["open"].append(judgment.weighted.open)
+        if (weighted := judgment.weighted) is not None and origin != RANKING:
+            rows["weighted"].append(len(rows["case"]))
+            rows["expected"].append(_number(weighted.value))
+            rows["expected"].extend([weighted.criteria.get(name, np.nan) for name in self._names])
+            rows["mass"].append(weighted.mass)
+            rows["open"].append(weighted.open)
         if self._classes is not None:
             self._add_class(judgment, self._classes)
         elif judgment.class_name is not None:
             where = f"case '{judgment.case_id}'"
             raise ConfigError("it was judged by class, and the rubric is a scale", where=where, remedy=NO_CLASSES)
+        rows["criteria"].extend([judgment.criteria.get(name, np.nan) for name in self._names])
+        completion = judgment.completion
+        rows["answer"].append(hash(judgment.keys[-1]) if judgment.keys else -1 - len(rows["case"]))
         rows["case"].append(case)
-        rows["answer"].append(hash(judgment.keys[-1]) if judgment.keys else -1 - len(rows["answer"]))
         rows["shape"].append(self._shapes.setdefault((judgment.unit, judgment.shown), len(self._shapes)))
         rows["sample"].append(judgment.sample)
         rows["judge"].append(judges.setdefault(judgment.judge, len(judges)))
@@ -352,8 +354,6 @@ class _ColumnBuilder:
         rows["origin"].append(origin)
         rows["value"].append(_number(judgment.value))
         rows["confidence"].append(_number(judgment.confidence))
-        rows["criteria"].extend([_number(judgment.criteria.get(name)) for name in self._names])
-        completion = judgment.completion
         rows["cost"].append(_number(completion.cost_usd if completion else None))
         rows["latency"].append(_number(completion.latency or None if completion else None))
 
@@ -365,48 +365,38 @@ class _ColumnBuilder:
         if judgment.status in ("ok", "repaired") and name is None:
             remedy = "set the rubric of the run, for example rubric=likert5"
             raise ConfigError("it was not judged by class, and the rubric has classes", where=where, remedy=remedy)
-        self._choice.append(self._class_codes[name])
+        self._rows["choice"].append(self._class_codes[name])
         stated = judgment.weighted.classes if judgment.weighted is not None else {}
-        chances = [stated.get(one, 0.0) for one in classes.names] if stated else self._unknown
-        total = sum(chances)
-        self._chances.extend([one / total for one in chances] if total else self._unknown)
+        total = sum(stated.get(one, 0.0) for one in classes.names)
+        self._rows["chances"].extend(stated.get(one, 0.0) / total if total else np.nan for one in classes.names)
 
     def columns(self) -> JudgmentColumns:
         """Return the sorted columns, and free the arrays they are made from."""
         shapes, judges = sorted(self._shapes, key=_shape_order), sorted(self._judges)
-        columns: JsonObject = {
-            name: np.frombuffer(column, kind) if (column := self._rows.pop(name)) else np.zeros(0, kind)
-            for name, kind in _TYPES.items()
-        }
-        count, width = len(columns["case"]), len(self._names)
-        columns["criteria"] = columns["criteria"].reshape(count, width)
+        count, names, classes = len(self._rows["case"]), [*_TYPES, "criteria"], self._classes
+        names += ["weighted", "expected", "mass", "open"] if self._rows["weighted"] else []
+        names += ["choice", "chances"] if classes is not None else []
+        columns: JsonObject = {name: np.array(self._rows.pop(name)) for name in names}
+        columns["criteria"] = columns["criteria"].reshape(count, len(self._names))
         columns["shape"] = _renumbered(columns["shape"], self._shapes, shapes)
         columns["judge"], columns["arbiter"] = (
             _renumbered(columns[name], self._judges, judges) for name in ("judge", "arbiter")
         )
-        if self._weighted:
-            columns |= self._expectations(count, width)
-        if self._classes is not None:
-            columns["choice"] = np.array(self._choice, dtype=np.int64)
-            columns["chances"] = np.array(self._chances).reshape(-1, len(self._classes))
-        keys = [columns[name] for name in ("arbiter", "judge", "sample", "shape", "case")]
-        order = np.lexsort(keys)
+        if (weighted := columns.pop("weighted", None)) is not None:
+            columns["expected"] = columns["expected"].reshape(-1, 1 + len(self._names))
+            for name in ("expected", "mass", "open"):
+                values = columns[name]
+                columns[name] = np.full((count, *values.shape[1:]), np.nan)
+                columns[name][weighted] = values
+        if classes is not None:
+            columns["chances"] = columns["chances"].reshape(-1, len(classes))
+        order = np.lexsort([columns[name] for name in ("arbiter", "judge", "sample", "shape", "case")])
         if (np.diff(order) < 0).any():
             for name in columns:
                 columns[name] = columns[name][order]
         return JudgmentColumns(
             **columns, shapes=tuple(shapes), judges=tuple(judges), names=self._names, cases=len(self._cases)
         )
-
-    def _expectations(self, count: int, width: int) -> dict[str, Floats]:
-        """Return the expectations as columns, NaN for judgments without probabilities."""
-        rows = np.array(self._weighted)
-        found = {"expected": np.full((count, 1 + width), np.nan)} | {
-            n: np.full(count, np.nan) for n in ("mass", "open")
-        }
-        for name, column in found.items():
-            column[rows] = np.array(self._expected[name]).reshape(-1, *column.shape[1:])
-        return found
 
 
 def _shape_order(shape: Shape) -> tuple[int, int, bool, Unit, Unit]:
@@ -425,6 +415,10 @@ def _number(value: float | None) -> float:
     return np.nan if value is None else value
 
 
+UNKNOWN_UNIT: Final = "responses {unit} were judged, but the case has {n} responses, in units of {size}"
+TWICE: Final = "responses {unit} have two judgments in the same order and sample {sample}"
+
+
 def of_one_judge(cases: Sequence[Case], judgments: JudgmentColumns, sizes: Ints, size: int) -> JudgmentColumns:
     """Return one judge's judgments of units of `size` responses.
 
@@ -438,44 +432,22 @@ def of_one_judge(cases: Sequence[Case], judgments: JudgmentColumns, sizes: Ints,
         ConfigError: if a unit or order is unknown, a judgment is duplicated, or several judges made the judgments.
     """
     own = judgments.of_units(size)
-    _check_units(cases, own, sizes, size)
-    _check_once(cases, own)
+    is_unit = [len(set(unit)) == size and 0 <= unit[0] <= unit[-1] for unit, _ in own.shapes]
+    is_order = [tuple(sorted(shown)) == unit for unit, shown in own.shapes]
+    known, ordered = (np.array(valid, dtype=bool)[own.shape] for valid in (is_unit, is_order))
+    twice = np.zeros(len(own), dtype=bool)  # equal judgments are neighbors in sorted columns
+    twice[:-1] = np.all([column[1:] == column[:-1] for column in (own.case, own.shape, own.sample)], axis=0)
+    for rows, what, remedy in (
+        (~known | (own.j >= sizes[own.case]), UNKNOWN_UNIT, ""),
+        (~ordered, "unit {unit} was shown as {shown}", ""),
+        (twice, TWICE, "keep one of the two judgments"),
+    ):
+        if rows.any():
+            row = int(np.flatnonzero(rows)[0])
+            case, (unit, shown) = int(own.case[row]), own.shapes[own.shape[row]]
+            facts = {"n": int(sizes[case]), "size": size, "sample": int(own.sample[row])}
+            text = what.format(unit=list(unit), shown=list(shown), **facts)
+            raise ConfigError(text, where=f"case '{cases[case].id}'", remedy=remedy)
     if len(own.by) > 1:
         raise ConfigError(f"expected the judgments of one judge, found several: {', '.join(own.by)}")
     return own
-
-
-def _check_units(cases: Sequence[Case], judgments: JudgmentColumns, sizes: Ints, size: int) -> None:
-    known = [len(set(unit)) == size and 0 <= unit[0] <= unit[-1] for unit, _ in judgments.shapes]
-    bad = ~np.array(known, dtype=bool)[judgments.shape] | (judgments.j >= sizes[judgments.case])
-    if bad.any():
-        place, (unit, _) = _first(judgments, bad)
-        raise ConfigError(
-            f"responses {list(unit)} were judged, but the case has {int(sizes[place])} responses, in units of {size}",
-            where=f"case '{cases[place].id}'",
-        )
-    ordered = [tuple(sorted(shown)) == unit for unit, shown in judgments.shapes]
-    unordered = ~np.array(ordered, dtype=bool)[judgments.shape]
-    if unordered.any():
-        place, (unit, shown) = _first(judgments, unordered)
-        raise ConfigError(f"unit {list(unit)} was shown as {list(shown)}", where=f"case '{cases[place].id}'")
-
-
-def _first(judgments: JudgmentColumns, rows: Bools) -> tuple[int, Shape]:
-    row = int(np.flatnonzero(rows)[0])
-    return int(judgments.case[row]), judgments.shapes[judgments.shape[row]]
-
-
-def _check_once(cases: Sequence[Case], judgments: JudgmentColumns) -> None:
-    """Reject two judgments of one unit, order and sample; in sorted columns they are neighbors."""
-    same = np.ones(max(len(judgments) - 1, 0), dtype=bool)
-    for column in (judgments.case, judgments.shape, judgments.sample):
-        same &= column[1:] == column[:-1]
-    if same.any():
-        place, (unit, _) = _first(judgments, np.append(same, False))
-        sample = int(judgments.sample[np.flatnonzero(same)[0]])
-        raise ConfigError(
-            f"responses {list(unit)} have two judgments in the same order and sample {sample}",
-            where=f"case '{cases[place].id}'",
-            remedy="keep one of the two judgments",
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import NormalDist
@@ -108,6 +108,27 @@ def weigh_targets(targets: Sequence[Target], weights: Floats | None) -> list[Tar
     return [target if weights is None else replace(target, weights=weights[target.tally.case]) for target in targets]
 
 
+def rate_targets(units: VerdictColumns | ClassColumns, rates: Mapping[str, tuple[str, int]]) -> list[Target]:
+    """Return the rates of verdicts to correct; units without a verdict by decision are omitted.
+
+    Args:
+        units: the verdicts.
+        rates: by the name of the corrected metric, the name of the metric that it corrects, and the code.
+    """
+    labeled = units.labeled & ~units.withheld
+    return [
+        Target(
+            name,
+            of,
+            units.tally,
+            np.where(units.present, units.codes == code, np.nan),
+            np.where(labeled, units.truth == code, np.nan),
+            proportion=True,
+        )
+        for name, (of, code) in rates.items()
+    ]
+
+
 def mean_corrections(
     config: RunConfig, verdicts: VerdictColumns, clusters: Clusters, weights: Floats | None
 ) -> tuple[list[Statistic], JsonObject]:
@@ -125,21 +146,11 @@ def mean_corrections(
         The statistics, and the content of corrected.json: the three means of each target, and interval widths for more
         labels.
     """
-    pairs, scored, scale = verdicts.pairs, verdicts.scores if verdicts.passes is None else None, Scale.of(config.rubric)
+    scored, scale = verdicts.scores if verdicts.passes is None else None, Scale.of(config.rubric)
     if scored is None:
         rates = {"win_rate/a": A, "win_rate/b": B, "tie_rate": TIE}
-        every = [
-            Target(
-                f"corrected/{name}",
-                name,
-                verdicts.tally,
-                np.where(verdicts.present, verdicts.winner == code, np.nan),
-                np.where(verdicts.labeled & ~verdicts.withheld, pairs.label == code, np.nan),
-                proportion=True,
-            )
-            for name, code in rates.items()
-        ]
-        targets = weigh_targets(every, weights)
+        named = {f"corrected/{name}": (name, code) for name, code in rates.items()}
+        targets = weigh_targets(rate_targets(verdicts, named), weights)
         two_level = targets[:2]
     else:
         names = "corrected/score_mean", "score/mean"
@@ -354,23 +365,6 @@ def _row_variance(target: Target, used: Bools, k: float, label: float, clusters:
     return float((sums**2).sum() / used.sum())
 
 
-def class_targets(columns: ClassColumns) -> list[Target]:
-    """Return the rate of each class to correct; answers that name none are left out."""
-    kept = ~columns.undecided
-    decided, labeled = columns.present[kept], columns.labeled[kept]
-    return [
-        Target(
-            f"corrected/prediction_powered/{name}",
-            f"class/{name}/rate",
-            columns.tally.where(kept),
-            np.where(decided, columns.verdicts[kept] == c, np.nan),
-            np.where(labeled, columns.labels[kept] == c, np.nan),
-            proportion=True,
-        )
-        for c, name in enumerate(columns.names)
-    ]
-
-
 def class_corrections(
     config: RunConfig, columns: ClassColumns, clusters: Clusters, weights: Floats | None
 ) -> tuple[list[Statistic], JsonObject]:
@@ -426,7 +420,8 @@ def class_corrections(
             why="; ".join([why if labels.any() else NO_LABEL, *facts]),
         )
         found.append(statistic)
-    targets = weigh_targets(class_targets(columns), weights)
+    named = {f"corrected/prediction_powered/{name}": (f"class/{name}/rate", c) for c, name in enumerate(names)}
+    targets = weigh_targets(rate_targets(columns, named), weights)
     powered = prediction_powered(targets)
     details = {
         "confidence": confidence,

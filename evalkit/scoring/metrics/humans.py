@@ -143,7 +143,7 @@ def class_annotator_results(
     every = read_class_annotations(columns, np.ones(len(columns), dtype=bool))
     if every is None:
         return [], []
-    found = read_class_annotations(columns, ~columns.undecided)
+    found = read_class_annotations(columns, ~columns.withheld)
     return ([annotators_alpha(every)], []) if found is None else annotator_results(found, clusters, epsilon, every)
 
 

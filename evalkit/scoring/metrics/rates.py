@@ -212,7 +212,7 @@ def _missing_kinds(pairs: PairColumns, judgments: JudgmentColumns, order: int | 
 
 def settled_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
     """Return `third_pass/settled_rate`: how often a third judgment agrees with one of two disagreeing orders."""
-    third = np.full(len(verdicts.pairs), NONE) if passes.third is None else passes.third
+    third = passes.third
     return verdicts.tally.rate(
         "third_pass/settled_rate",
         (passes.winner == third[:, None]).any(axis=1),

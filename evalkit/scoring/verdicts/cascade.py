@@ -10,7 +10,7 @@ certainties or the same cases are difficult for all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import ceil, exp, lgamma, log, log1p
 from typing import Any, Final
 
@@ -325,60 +325,56 @@ def decided_pairs(
     decider, pairs = cascade.decider, each[0].pairs
     asked = np.array([np.bincount(pairs.rows(one.judgments), minlength=len(pairs)) > 0 for one in each])
     last = len(each) - 1 - np.argmax(asked[::-1], axis=0)
-    chosen = np.where(decider >= 0, decider, last)
-    rows = np.arange(len(pairs))
-
-    def pick(field: str, otherwise: float = np.nan) -> Any:
-        columns = np.stack([getattr(one, field) for one in each])
-        return np.where(kept, columns[chosen, rows], otherwise).astype(columns.dtype)
-
-    kept = decider >= 0
-    columns: dict[str, Any] = {field: pick(field, NONE) for field in ("lean", "winner", "surer")}
-    columns |= {field: pick(field) for field in ("margin", "confidence", "settle")}
-    reason = np.where(decider == ABSTAINED, ABSTENTION, pick("reason", MISSING)).astype(np.int8)
+    chosen, kept = np.where(decider >= 0, decider, last), decider >= 0
+    columns = _of_deciders(each, chosen, kept, {**_NO_WINNER, **_NO_NUMBER, "reason": MISSING})
+    columns["reason"][decider == ABSTAINED] = ABSTENTION
+    passes = [one.passes for one in each if one.passes is not None]
     judges = [one.judge for one in each]
     by = np.array([judges.index(judge) if judge in judges else -1 for judge in judgments.judges])
     pair = pairs.rows(judgments)
     own = (by[judgments.judge] == chosen[pair]) & (decider[pair] != ABSTAINED)
     return VerdictColumns(
         pairs,
-        reason=reason,
         judgments=judgments.where(own),
-        passes=_decided_passes(chosen, kept, [one.passes for one in each if one.passes is not None]),
+        passes=PassColumns(
+            **_of_deciders(passes, chosen, kept, _NO_PASS),
+            **_of_deciders(passes, chosen, np.ones(len(pairs), dtype=bool), {"asked": False}),
+            both=any(one.both for one in passes),
+        ),
         panel=name,
         **columns,
     )
 
 
-def _decided_passes(chosen: Ints, kept: Bools, each: Sequence[PassColumns]) -> PassColumns:
-    """Return the passes behind the verdicts; pairs that are not `kept` have none."""
-    rows = np.arange(len(chosen))
-
-    def pick(name: str, otherwise: float = np.nan) -> Any:
-        columns = np.stack([getattr(one, name) for one in each])[chosen, rows]
-        used = kept.reshape(-1, *[1] * (columns.ndim - 1))
-        return np.where(used, columns, otherwise).astype(columns.dtype)
-
-    names = {"third": NONE, "third_margin": np.nan, "third_confidence": np.nan}
-    thirds = {name: pick(name, empty) for name, empty in names.items() if _all_have(each, name)}
-    asked = np.stack([one.asked for one in each])[chosen, rows]
-    main = {"winner": pick("winner", NONE), "margin": pick("margin"), "confidence": pick("confidence")}
-    return PassColumns(**main, **thirds, asked=asked, both=any(one.both for one in each))
+_NO_WINNER: Final = dict.fromkeys(("lean", "winner", "surer"), NONE)
+_NO_NUMBER: Final = dict.fromkeys(("margin", "confidence", "settle"), np.nan)
+_NO_PASS: Final = {
+    **dict.fromkeys(("winner", "third"), NONE),
+    **dict.fromkeys(("margin", "confidence", "third_margin", "third_confidence"), np.nan),
+}
 
 
-def _all_have(each: Sequence[PassColumns], name: str) -> bool:
-    return all(getattr(one, name) is not None for one in each)
+def _of_deciders(each: Sequence[Any], chosen: Ints, kept: Bools, missing: Mapping[str, float]) -> dict[str, Any]:
+    """Return columns of the verdicts of each unit's judge.
+
+    Args:
+        each: the verdicts of each judge.
+        chosen: (units,) the index of the judge.
+        kept: (units,) which units have a verdict.
+        missing: the names of the columns, with the value of other units.
+    """
+    columns = dict[str, Any]()
+    for name, value in missing.items():
+        column = np.stack([getattr(one, name) for one in each])[chosen, np.arange(len(chosen))]
+        column[~kept] = value
+        columns[name] = column
+    return columns
 
 
 def decided_classes(cascade: Cascade, name: str, each: Sequence[ClassColumns]) -> ClassColumns:
     """Return the class of each response by its decider, an abstention if the cascade abstains."""
-    decider, rows = cascade.decider, np.arange(len(cascade.decider))
-    chosen = np.maximum(decider, 0)
-    verdicts = np.stack([one.verdicts for one in each])[chosen, rows]
-    verdicts = np.select([decider >= 0, decider == ABSTAINED], [verdicts, codes.ABSTAINED], codes.MISSING)
-    unknown = np.full((len(rows), len(each[0].names)), np.nan)
-    chances = np.stack([unknown if one.probabilities is None else one.probabilities for one in each])[chosen, rows]
-    chances = np.where(decider[:, None] >= 0, chances, np.nan)
-    votes = {one.judge: one.verdicts for one in each}
-    known = chances if np.isfinite(chances).any() else None
-    return replace(each[0], verdicts=verdicts, probabilities=known, judge=name, votes=votes)
+    decider = cascade.decider
+    missing = {"verdicts": codes.MISSING, "chances": np.nan}
+    columns = _of_deciders(each, np.maximum(decider, 0), decider >= 0, missing)
+    columns["verdicts"][decider == ABSTAINED] = codes.ABSTAINED
+    return each[0].with_verdicts(name, **columns, votes={one.judge: one.verdicts for one in each})

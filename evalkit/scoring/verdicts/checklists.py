@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -194,27 +194,21 @@ def _states(verdicts: Sequence[ItemVerdict]) -> dict[str, bool | None]:
     return {one.id: {"met": True, "not_met": False}.get(one.answer or "") for one in verdicts}
 
 
-@dataclass(slots=True)
-class _Votes:
-    """The answers of one judge by response and item: one for each sample."""
+_Votes: TypeAlias = dict[tuple[int, int, str], dict[int, _Vote]]
+"""The answers of one judge to the items of each case and response: one for each sample."""
 
-    cast: dict[tuple[int, int], dict[str, dict[int, _Vote]]] = field(default_factory=dict)
 
-    def add(self, judgment: Judgment, case: int) -> None:
-        entries = (judgment.answer or {}).get("items") or ()
-        reasons = {str(one.get("item")): str(one.get("reason") or "") for one in entries if isinstance(one, Mapping)}
-        own = self.cast.setdefault((case, judgment.unit[0]), {})
-        for name, answer in judgment.items.items():
-            samples = own.setdefault(name, {})
-            before, reason = samples.get(judgment.sample, (None, ""))
-            if before is not None and answer is not None and before != answer:
-                answer = None  # two answers to one question are none
-            elif answer is None and before is not None:
-                continue
-            samples[judgment.sample] = (answer, reasons.get(name, reason))
-
-    def of(self, case: int, response: int, name: str) -> list[_Vote]:
-        return [*self.cast.get((case, response), {}).get(name, {}).values()]
+def _add(votes: _Votes, judgment: Judgment, case: int) -> None:
+    entries = (judgment.answer or {}).get("items") or ()
+    reasons = {str(one.get("item")): str(one.get("reason") or "") for one in entries if isinstance(one, Mapping)}
+    for name, answer in judgment.items.items():
+        samples = votes.setdefault((case, judgment.unit[0], name), {})
+        before, reason = samples.get(judgment.sample, (None, ""))
+        if before is not None and answer is not None and before != answer:
+            answer = None  # two answers to one question are none
+        elif answer is None and before is not None:
+            continue
+        samples[judgment.sample] = (answer, reasons.get(name, reason))
 
 
 def read_items(
@@ -243,7 +237,7 @@ def read_items(
             raise ConfigError(what, where=where)
         if unknown := judgment.items.keys() - known[place]:
             raise ConfigError(f"item '{min(unknown):.60}' was judged, but is not in the checklist", where=where)
-        votes.setdefault(judgment.judge, _Votes()).add(judgment, place)
+        _add(votes.setdefault(judgment.judge, {}), judgment, place)
     each = {name: _columns(cases, [own], rule) for name, own in sorted(votes.items())}
     return (next(iter(each.values())) if len(each) == 1 else _columns(cases, [*votes.values()], rule)), each
 
@@ -256,7 +250,10 @@ def _columns(cases: Sequence[Case], judges: Sequence[_Votes], rule: Rule) -> Ite
             raise ConfigError("the case has no checklist", where=f"case '{case.id}'", remedy="set mode.checklist")
         order, own = decision_order(case.checklist), [*inherited(case.checklist)]
         for index in range(len(case.responses)):
-            votes = {item.id: [_majority(one.of(place, index, item.id)) for one in judges] for item, *_ in own}
+            votes = {
+                item.id: [_majority([*judge.get((place, index, item.id), {}).values()]) for judge in judges]
+                for item, *_ in own
+            }
             decided = _decide(case.checklist, order, {name: _panel(cast) for name, cast in votes.items()}, index)
             for (item, _, marks, _), one in zip(own, decided, strict=True):
                 rows.append((place, len(verdicts), CODES[one.answer], CODES[one.judged], CODES[one.label]))

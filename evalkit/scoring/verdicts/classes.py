@@ -7,7 +7,6 @@ abstention. Several most frequent answers are a split: no class, never the first
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -76,7 +75,7 @@ def vote_samples(responses: ClassColumns, cases: Sequence[Case], judgments: Judg
     voted = own.readable & (own.choice != MISSING)
     np.add.at(counts, (place[voted], _column(own.choice[voted], width)), 1.0)
     chances = np.stack([group_mean(place, np.where(voted, one, np.nan), size) for one in own.chances.T], axis=1)
-    return _with_verdicts(responses, elect(counts), chances, "".join(own.by))
+    return responses.with_verdicts("".join(own.by), elect(counts), chances)
 
 
 def vote_panel(responses: ClassColumns, panel: Panel, name: str, each: Sequence[ClassColumns]) -> ClassColumns:
@@ -90,16 +89,9 @@ def vote_panel(responses: ClassColumns, panel: Panel, name: str, each: Sequence[
     weights = np.where(voted, panel.weights, 0.0)
     verdicts = elect(panel.counts(votes, (*range(width), ABSTAINED)).T * panel.has_quorum(voted)[:, None])
     verdicts[(verdicts == MISSING) & panel.has_quorum(answered)] = SPLIT
-    unknown = np.full((votes.shape[1], width), np.nan)
-    given = [unknown if one.probabilities is None else one.probabilities for one in each]
-    chances = _mean_chances(np.stack(given), weights)
+    chances = _mean_chances(np.stack([one.chances for one in each]), weights)
     judges = {judge: one.verdicts for judge, one in zip(panel.names, each, strict=True)}
-    return replace(_with_verdicts(responses, verdicts, chances, name), votes=judges)
-
-
-def _with_verdicts(responses: ClassColumns, verdicts: Ints, chances: Floats, judge: str) -> ClassColumns:
-    known = chances if np.isfinite(chances).any() else None
-    return replace(responses, verdicts=verdicts, probabilities=known, judge=judge)
+    return responses.with_verdicts(name, verdicts, chances, judges)
 
 
 def elect(counts: Floats) -> Ints:

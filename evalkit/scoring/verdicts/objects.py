@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -14,7 +13,6 @@ from evalkit.scoring.columns import (
     JUDGED,
     MISSING,
     NAMES,
-    NONE,
     REASONS,
     SPLIT,
     ClassColumns,
@@ -29,49 +27,22 @@ from evalkit.types import Case, ItemVerdict, Orders, Verdict
 T = TypeVar("T")
 Read: TypeAlias = Callable[[Ints], list[Any]]
 """Returns a field of the units with these indices."""
+Fields: TypeAlias = Mapping[str, Read]
+"""The fields of `Verdict` that units of one size have."""
 _BLOCK: Final = 1024
 """So many verdicts are read from the columns at once: element by element, NumPy takes most of the time."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """Units of one size.
-
-    Attributes:
-        case: (units,) the index of each unit's case.
-        unit: for each response of a unit, (units,) its index in the case.
-        fields: the fields of `Verdict` that such units have.
-    """
-
-    case: Ints
-    unit: tuple[Ints, ...]
-    fields: Mapping[str, Read]
-
-    def values(self, name: str, units: Ints, ids: Sequence[str]) -> list[Any]:
-        """Return a field of some units, `None` where they do not have it."""
-        if name == "case_id":
-            return [ids[case] for case in self.case[units].tolist()]
-        if name == "unit":
-            return [*zip(*(index[units].tolist() for index in self.unit), strict=True)]
-        read = self.fields.get(name)
-        return [None] * len(units) if read is None else read(units)
-
-    def verdicts(self, units: Ints, ids: Sequence[str], judge: str) -> list[Verdict]:
-        """Return the verdicts on some units."""
-        names = ("case_id", "unit", "winner", "score", *(self.fields.keys() - {"winner", "score"}))
-        rows = zip(*(self.values(name, units, ids) for name in names), strict=True)
-        return [Verdict(judge=judge, **dict(zip(names, row, strict=True))) for row in rows]
 
 
 class Verdicts(LazySequence[Verdict]):
     """One Verdict for each unit, case by case: first each response's, then each pair's; `each` has those of judges."""
 
     def __init__(
-        self, cases: Sequence[Case], judge: str, tables: Sequence[_Table], each: Mapping[str, Verdicts] | None = None
+        self, judge: str, tables: Sequence[tuple[Ints, Fields]], each: Mapping[str, Verdicts] | None = None
     ) -> None:
+        """Initialize with the case (units,) and the fields of the units of each size."""
         self.each: Mapping[str, Verdicts] = each or {}
-        self._ids, self._judge, self._tables = [case.id for case in cases], judge, tables
-        self._order = np.argsort(np.concatenate([table.case for table in tables]), kind="stable")
+        self._judge, self._tables = judge, tables
+        self._order = np.argsort(np.concatenate([case for case, _ in tables]), kind="stable")
 
     def __len__(self) -> int:
         return len(self._order)
@@ -82,21 +53,22 @@ class Verdicts(LazySequence[Verdict]):
 
     def values(self, name: str) -> list[Any]:
         """Return a field of each verdict, `None` where its units do not have it, without making the verdicts."""
-        return self._read(slice(None), lambda table, units: table.values(name, units, self._ids))
+        return self._read(slice(None), lambda fields, units: fields.get(name, _missing)(units))
 
     def _make(self, index: int) -> Verdict:
         return self._read(slice(index, index + 1), self._verdicts)[0]
 
-    def _verdicts(self, table: _Table, units: Ints) -> list[Verdict]:
-        return table.verdicts(units, self._ids, self._judge)
+    def _verdicts(self, fields: Fields, units: Ints) -> list[Verdict]:
+        rows = zip(*(read(units) for read in fields.values()), strict=True)
+        return [Verdict(judge=self._judge, **dict(zip(fields, row, strict=True))) for row in rows]
 
-    def _read(self, part: slice, read: Callable[[_Table, Ints], list[T]]) -> list[T]:
+    def _read(self, part: slice, read: Callable[[Fields, Ints], list[T]]) -> list[T]:
         """Return what is read of the units in a part of the order."""
-        places, (first, *others) = self._order[part], self._tables
+        places, ((case, first), *others) = self._order[part], self._tables
         if not others:
             return read(first, places)
-        is_first = places < len(first.case)
-        found = iter(read(first, places[is_first])), iter(read(others[0], places[~is_first] - len(first.case)))
+        is_first = places < len(case)
+        found = iter(read(first, places[is_first])), iter(read(others[0][1], places[~is_first] - len(case)))
         return [next(found[not own]) for own in is_first.tolist()]
 
 
@@ -128,7 +100,9 @@ def verdict_objects(
         cascade: what decides each pair, if the judges are a cascade.
     """
     pairs, passes, scored = verdicts.pairs, verdicts.passes, verdicts.scores
+    ids = [case.id for case in cases]
     fields = {
+        **_units(ids, pairs.case, pairs.i, pairs.j),
         "winner": _winner(verdicts.winner),
         "reason": _reason(verdicts.reason),
         "margin": _number(verdicts.margin),
@@ -140,17 +114,17 @@ def verdict_objects(
     if passes is not None:
         place = pairs.rows(verdicts.judgments)
         alone = passes.both & verdicts.present & (passes.read.sum(axis=1) == 1)
-        third = np.full(len(pairs), NONE) if passes.third is None else passes.third
         fields |= {
             "criteria": _criteria(verdicts.judgments, place, len(pairs), "mean" if each else how),
-            "orders": _orders(passes.winner, third, verdicts.withheld),
+            "orders": _orders(passes.winner, passes.third, verdicts.withheld),
             "incomplete": lambda units: alone[units].tolist(),
         }
-    tables = [_Table(pairs.case, (pairs.i, pairs.j), fields)]
+    tables: list[tuple[Ints, Fields]] = [(pairs.case, fields)]
     if scored is not None:
         judgments = verdicts.ranks or verdicts.judgments
         place = scored.offset[judgments.case] + judgments.i
         fields = {
+            **_units(ids, scored.case, scored.index),
             "score": _number(scored.score),
             "reason": _reason(np.where(np.isnan(scored.score), MISSING, JUDGED)),
             "confidence": _number(scored.confidence),
@@ -160,9 +134,9 @@ def verdict_objects(
         }
         if items:
             fields["items"] = lambda units: [items[unit] for unit in units.tolist()]
-        tables.insert(0, _Table(scored.case, (scored.index,), fields))
+        tables.insert(0, (scored.case, fields))
     own = {name: verdict_objects(cases, how, (), one, {}) for name, one in each.items()}
-    return Verdicts(cases, verdicts.judge, tables, own)
+    return Verdicts(verdicts.judge, tables, own)
 
 
 def class_verdict_objects(
@@ -179,6 +153,7 @@ def class_verdict_objects(
         stated = np.where(columns.present, chances[np.arange(len(columns)), given], np.nan)
     answers = classes | {ABSTAINED: columns.abstain}
     fields = {
+        **_units([case.id for case in cases], columns.case, columns.index),
         "reason": _reason(np.select(rows, (SPLIT, ABSTENTION, MISSING), JUDGED)),
         "confidence": _number(stated),
         "label": _name(columns.labels, classes),
@@ -187,7 +162,21 @@ def class_verdict_objects(
         **_deciders(cascade),
     }
     own = {name: class_verdict_objects(cases, one) for name, one in (each or {}).items()}
-    return Verdicts(cases, columns.judge, [_Table(columns.case, (columns.index,), fields)], own)
+    return Verdicts(columns.judge, [(columns.case, fields)], own)
+
+
+def _missing(units: Ints) -> list[None]:
+    return [None] * len(units)
+
+
+def _units(ids: Sequence[str], case: Ints, *unit: Ints) -> dict[str, Read]:
+    """Return the fields that every unit has; those that a size of units does not have are missing."""
+    return {
+        "case_id": lambda units: [ids[row] for row in case[units].tolist()],
+        "unit": lambda units: [*zip(*(index[units].tolist() for index in unit), strict=True)],
+        "winner": _missing,
+        "score": _missing,
+    }
 
 
 def _deciders(cascade: Cascade | None) -> dict[str, Read]:

@@ -237,7 +237,7 @@ def over_orders(values: Floats) -> Floats:
 def over_all(passes: PassColumns) -> Floats:
     """Return the mean margin of each pair over its passes and the third judgment, ignoring missing ones."""
     mean, third = over_orders(passes.margin), passes.third_margin
-    return mean if third is None else np.where(np.isfinite(third), (2 * mean + third) / 3, mean)
+    return np.where(np.isfinite(third), (2 * mean + third) / 3, mean)
 
 
 Decision: TypeAlias = tuple[Codes, Floats, Floats]
@@ -281,8 +281,6 @@ def _as_median(passes: PassColumns) -> Decision:
 
     The confidence is the mean over the three of the probability that this winner is correct, as for votes.
     """
-    assert passes.third_margin is not None
-    assert passes.third_confidence is not None
     margins = np.column_stack([passes.margin, passes.third_margin])
     confidence = np.column_stack([passes.confidence, passes.third_confidence])
     margin = np.median(margins, axis=1)
@@ -291,8 +289,6 @@ def _as_median(passes: PassColumns) -> Decision:
 
 def two_say_tie(passes: PassColumns) -> Bools:
     """Return which ties are the result of two of three judgments, and so not a disagreement, (pairs,)."""
-    if passes.third_margin is None:
-        return np.zeros(len(passes.margin), dtype=bool)
     return np.asarray((passes.winner == TIE).any(axis=1) & (sign(passes.third_margin) == TIE))
 
 
@@ -365,20 +361,16 @@ def resolve_pairs(
         passes = replace(passes, both=True)
         if config.swap.resolve == "third_pass":
             passes = _with_thirds(config, passes, judgments, thirds, pairs)
-        found = _resolve_both(config.swap.resolve, judgments, pairs, passes)
-        settled = two_say_tie(passes)
-    else:
-        if config.swap.policy != "random":
-            passes = _one_order(passes)
-        found = _resolve_one(judgments, pairs, passes)
-        settled = np.zeros(len(pairs), dtype=bool)
+    elif config.swap.policy != "random":
+        passes = _one_order(passes)
+    found = _resolve_orders(config.swap.resolve if passes.both else "mean", judgments, pairs, passes)
     tied, canceled = (found.lean == TIE) & (found.reason == JUDGED), cancels(config, judgments, margins)
-    why = _why_tied(judgments, margins, pairs, passes.asked, settled, canceled)
+    why = _why_tied(judgments, margins, pairs, passes, canceled)
     return apply_ties(replace(found, reason=np.where(tied, why, found.reason).astype(np.int8)), config.tie, cases)
 
 
 def _why_tied(
-    judgments: JudgmentColumns, margins: Floats, pairs: PairColumns, asked: Bools, settled: Bools, canceled: Bools
+    judgments: JudgmentColumns, margins: Floats, pairs: PairColumns, passes: PassColumns, canceled: Bools
 ) -> Codes:
     """Return the reason of each pair if it is a tie: the judge's own, or because its samples or criteria cancel out.
 
@@ -388,15 +380,14 @@ def _why_tied(
         judgments: the judgments of pairs.
         margins: (n,) their margins.
         pairs: the pairs.
-        asked: (pairs, 2) whether the order was requested.
-        settled: (pairs,) which pairs are ties by two of three judgments.
+        passes: the result of each order.
         canceled: (n,) which margins are 0 because criteria cancel out.
     """
     place, winner = passes_of(judgments, pairs), sign(margins)
     rows = (winner == A, winner == TIE, winner == B, canceled)
     counts = (np.bincount(place[one], minlength=2 * len(pairs)).reshape(-1, 2) for one in rows)
-    a, tie, b, arithmetic = (np.where(asked, count, 0).sum(axis=1) for count in counts)
-    most = ((tie > a) & (tie > b)) | settled
+    a, tie, b, arithmetic = (np.where(passes.asked, count, 0).sum(axis=1) for count in counts)
+    most = ((tie > a) & (tie > b)) | two_say_tie(passes)
     return np.select([~most, 2 * arithmetic > tie], [SPLIT, CANCELED], JUDGED).astype(np.int8)
 
 
@@ -415,7 +406,7 @@ def combine_samples(judgments: JudgmentColumns, margins: Floats, pairs: PairColu
     stated = np.where(np.isfinite(margins), judgments.confidence, np.nan)
     margin = combine(how, place, winner_values(margins) if how == "majority" else margins, size).reshape(-1, 2)
     confidence = group_mean(place, stated, size).reshape(-1, 2)
-    return PassColumns(sign(margin), margin, confidence, (np.bincount(place, minlength=size) > 0).reshape(-1, 2))
+    return PassColumns.of(margin, confidence, (np.bincount(place, minlength=size) > 0).reshape(-1, 2))
 
 
 def by_criterion(judgments: JudgmentColumns, place: Ints, size: int, how: str) -> list[Floats]:
@@ -475,25 +466,21 @@ def _one_order(passes: PassColumns) -> PassColumns:
     """Keep one order of each pair: the unit's own if it was requested, otherwise the swapped one."""
     used = np.column_stack([passes.asked[:, 0], ~passes.asked[:, 0]])
     margin = np.where(used, passes.margin, np.nan)
-    return PassColumns(sign(margin), margin, np.where(used, passes.confidence, np.nan), used & passes.asked)
+    return PassColumns.of(margin, np.where(used, passes.confidence, np.nan), used & passes.asked)
 
 
-def _resolve_one(judgments: JudgmentColumns, pairs: PairColumns, passes: PassColumns) -> VerdictColumns:
-    """Return the verdicts from one order of each pair, or from the mean of both if samples used both orders."""
-    margin, confidence = over_orders(passes.margin), over_orders(passes.confidence)
-    lean = sign(margin)
-    reason = np.where(lean == NONE, MISSING, JUDGED).astype(np.int8)
-    return VerdictColumns(pairs, lean, lean, reason, margin, confidence, margin, surer(passes), judgments, passes)
+def _resolve_orders(how: str, judgments: JudgmentColumns, pairs: PairColumns, passes: PassColumns) -> VerdictColumns:
+    """Return the common winner if both passes agree, otherwise the result of rule `how`.
 
-
-def _resolve_both(how: str, judgments: JudgmentColumns, pairs: PairColumns, passes: PassColumns) -> VerdictColumns:
-    """Return the common winner if both passes agree, otherwise the result of rule `how`; a pair needs both passes."""
-    complete, differ = passes.complete, passes.differ
-    agree = complete & ~differ
+    A pair needs both passes, unless only one order was to be judged. Samples may have used both orders even then, and
+    their mean is no disagreement.
+    """
+    complete, differ = passes.complete, passes.differ & passes.both
+    agree = complete & ~passes.differ
     winner, margin, confidence = DISAGREEMENTS[how](passes)
     mean, stated = over_orders(passes.margin), over_orders(passes.confidence)
-    # Only a net vote decides a pair with a missing pass.
-    known = complete | (how == "net_vote")
+    # Where both orders were to be judged, only a net vote decides a pair with a missing pass.
+    known = complete | (how == "net_vote") | (not passes.both)
     lean = np.where(known, np.where(agree, passes.winner[:, 0], winner), NONE).astype(np.int8)
     unsettled = differ & (lean == TIE) & ~two_say_tie(passes)
     reason = np.where(unsettled, DISAGREEMENT, np.where(lean == NONE, MISSING, JUDGED))

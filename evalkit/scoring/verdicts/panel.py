@@ -176,8 +176,8 @@ def _vote_passes(panel: Panel, each: Sequence[PassColumns]) -> PassColumns:
     winners = np.stack([one.winner for one in each])
     elected = np.stack([panel.decide(winners[:, :, order]) for order in (0, 1)], axis=1)
     unknown = np.full(elected.shape, np.nan)
-    asked = np.any([one.asked for one in each], axis=0)
-    return PassColumns(elected, unknown, unknown, asked, both=any(one.both for one in each))
+    passes = PassColumns.of(unknown, unknown, np.any([one.asked for one in each], axis=0))
+    return replace(passes, winner=elected, both=any(one.both for one in each))
 
 
 def _vote_pairs(
