@@ -148,6 +148,11 @@ class PairColumns:
         offset = (np.cumsum(self.sizes) - self.sizes)[self.case]
         return values[offset + self.i], values[offset + self.j]
 
+    def differences(self, values: Floats) -> Floats:
+        """Return a value of the first response minus that of the second, (pairs,); NaN if one is missing."""
+        first, second = self.sides(values)
+        return np.asarray(first - second)
+
 
 def rows_of(cases: Sequence[Case]) -> tuple[Ints, Ints]:
     """Return the number of responses of each case and the row of its first response, (cases,)."""

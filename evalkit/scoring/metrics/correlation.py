@@ -512,13 +512,9 @@ def pearson_by_case(x: Floats, y: Floats, tally: Tally) -> Floats:
 
 
 def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
-    pairs, known = verdicts.pairs, np.isfinite(scored.score) & np.isfinite(scored.grade)
-    i, j = (scored.offset[pairs.case] + index for index in (pairs.i, pairs.j))
-    used, signs = known[i] & known[j], []
-    for values in (scored.score, scored.grade):
-        difference = np.where(used, values[i] - values[j], 0.0)
-        signs.append(np.where(np.abs(difference) > FUZZ, np.sign(difference), 0.0))
-    dx, dy = signs
+    x, y = (verdicts.pairs.differences(values) for values in (scored.score, scored.grade))
+    used = np.isfinite(x) & np.isfinite(y)
+    dx, dy = (np.where(used & (np.abs(one) > FUZZ), np.sign(one), 0.0) for one in (x, y))
     agreement, untied_x, untied_y = verdicts.tally.columns(dx * dy, np.abs(dx), np.abs(dy))
     return divide(agreement, np.sqrt(untied_x * untied_y))
 

@@ -67,8 +67,7 @@ def compare_scores(
     A tie of equal scores has its own reason, since no judge called it a tie. Rewards have margins as `reward_margins`
     fits them, or else the difference of rewards.
     """
-    i, j = scored.offset[pairs.case] + pairs.i, scored.offset[pairs.case] + pairs.j
-    difference = scored.score[i] - scored.score[j]
+    difference = pairs.differences(scored.score)
     margin, lean, confidence = difference, sign(difference), np.full(len(pairs), np.nan)
     if config.rubric.real:
         margin, confidence, _ = reward_margins(config, cases, pairs, difference)

@@ -74,8 +74,7 @@ def reward_margins(
 def differences(verdicts: VerdictColumns) -> Floats:
     """Return the difference of the scores of each pair, (pairs,); NaN if one is missing."""
     assert verdicts.scores is not None
-    first, second = verdicts.pairs.sides(verdicts.scores.score)
-    return np.asarray(first - second)
+    return verdicts.pairs.differences(verdicts.scores.score)
 
 
 def reward_slope(pairs: PairColumns, difference: Floats, cases: int) -> Statistic:
