@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,12 +22,13 @@ from evalkit.engine import JudgingResult
 from evalkit.engine import judge as judge_cases
 from evalkit.engine.cascade import ask_in_turn
 from evalkit.engine.event_loop import run_async
-from evalkit.errors import ConfigError, JudgeSetupError
+from evalkit.errors import JudgeSetupError
 from evalkit.evaluators import make_evaluator
 from evalkit.judges import spec_of
 from evalkit.protocols import Evaluator
 from evalkit.results import RunResult
 from evalkit.runs.layout import CASES, JUDGMENTS, PROMPTS
+from evalkit.runs.read import read_templates
 from evalkit.scoring import escalated, score_run
 from evalkit.types import Case, Completion, JudgeSpec, Judgment, Metric
 from evalkit.values import Json, JsonObject, frozen
@@ -95,7 +95,7 @@ def reproduce(
         StoreError: If the store is needed and cannot be read.
     """
     imported, missing = bool(result.manifest.get("imported")), None
-    templates = _templates(result)
+    templates = read_templates(result) or {}
     if not imported and not (from_dataset and from_store):
         missing = _missing(result, templates)
         from_store = from_store or missing is not None
@@ -143,20 +143,6 @@ def reproduce(
         missing=missing,
         added=added,
     )
-
-
-def _templates(result: RunResult) -> dict[str, str]:
-    """Return the templates in the run folder, by name."""
-    path = Path(result.folder or "") / PROMPTS
-    if not result.folder or not path.is_file():
-        return {}
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError) as bad:
-        raise ConfigError(f"cannot be read ({bad})", where=str(path), remedy="restore the file") from None
-    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
-        raise ConfigError("is not an object of texts", where=str(path), remedy="restore the file")
-    return found
 
 
 def _missing(result: RunResult, templates: Mapping[str, str]) -> str | None:

@@ -19,6 +19,7 @@ from evalkit.audit import sweep_datasheet
 from evalkit.config import SIMULATED, TrackingConfig
 from evalkit.core.atomic_files import lock
 from evalkit.core.translation import in_every_language
+from evalkit.engine.estimates import total
 from evalkit.errors import ConfigError
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.findings.sweeps import choice_text
@@ -61,7 +62,7 @@ def sweep_page(folder: Path, board: Leaderboard) -> str:
     facts = SweepFacts(
         title=str(sweep.get("name") or folder.name),
         started=min(started, default=None),
-        cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+        cost_usd=total(costs),
         datasets={
             str(data.get("fingerprint") or ""): str(data.get("name") or "data")
             for data in (one.get("dataset") or {} for one in manifests)
@@ -351,10 +352,7 @@ def _read(path: Path) -> JsonObject:
 
 
 def _write(folder: Path, state: Json) -> None:
-    try:
-        write_files(folder, {NAME: json.dumps(state, indent=1) + "\n"})
-    except ConfigError as error:
-        raise ConfigError(error.what, where=error.where, remedy="choose another folder with hydra.sweep.dir") from None
+    write_files(folder, {NAME: json.dumps(state, indent=1) + "\n"}, "choose another folder with hydra.sweep.dir")
 
 
 def _is_locked(folder: Path) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from signal import SIGINT
 from typing import Any, TypeAlias
 
@@ -25,8 +24,7 @@ from evalkit.plugins import PROMPTS, folders
 from evalkit.prompting import Prompts, neutralize
 from evalkit.protocols import Evaluator
 from evalkit.results import RunResult, Spent
-from evalkit.runs import layout
-from evalkit.runs.read import read_record
+from evalkit.runs.read import read_templates
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Message
 from evalkit.values import Json
 
@@ -97,7 +95,7 @@ class Asking:
         config, templates = candidate.of(self.result.config), candidate.templates
         side = with_items(self.result.config, config, side)
         before, cases = self.spent.usd, [*map(without_labels, side.cases)]
-        judged = self._ask(config, cases, build_evaluator(config, {**(templates_of(self.result) or {}), **templates}))
+        judged = self._ask(config, cases, build_evaluator(config, {**(read_templates(self.result) or {}), **templates}))
         if judged.stopped is not None:
             return None
         self.last = max(self.last, (self.spent.usd - before) / max(len(cases), 1))
@@ -145,16 +143,6 @@ class Asking:
             what = f"{len(failed)} of {len(judged.judgments)} calls failed, for example: {failed[0].error}"
             raise AnswersError(f"{what}; run it again to resume")
         return judged
-
-
-def templates_of(result: RunResult) -> dict[str, str] | None:
-    """Return the texts of a run's templates, `None` if its folder does not have them.
-
-    Raises:
-        ConfigError: if the file is damaged.
-    """
-    path = Path(result.folder or "") / layout.PROMPTS
-    return read_record(path, dict[str, str]) if result.folder and path.is_file() else None
 
 
 def with_items(config: RunConfig, other: RunConfig, side: Side) -> Side:

@@ -16,7 +16,7 @@ from unicodedata import normalize
 import yaml
 from pydantic import ValidationError
 
-from evalkit.alignment.calls import Asking, plain_text, templates_of
+from evalkit.alignment.calls import Asking, plain_text
 from evalkit.alignment.mistakes import shown_cases
 from evalkit.alignment.search import Candidate, Side, agreement, plain
 from evalkit.api import build_evaluator
@@ -29,6 +29,7 @@ from evalkit.errors import ConfigError
 from evalkit.parsing import UnreadableError, read_json
 from evalkit.results import RunResult
 from evalkit.runs import manifest
+from evalkit.runs.read import read_templates
 from evalkit.scoring.compare import Difference, RunEntry, compare_runs
 from evalkit.scoring.stats.paired import holm
 from evalkit.values import Json, frozen
@@ -382,4 +383,4 @@ def check_criteria(result: RunResult, kind: Kind) -> None:
     if config.judge.rewards:
         raise ConfigError("a reward model reads no criteria", where=where, remedy="tune other settings")
     added = with_proposals(config, [Proposal("proposal", "proposal")]).of(config)
-    build_evaluator(added, templates_of(result))  # its template may name each criterion
+    build_evaluator(added, read_templates(result))  # its template may name each criterion

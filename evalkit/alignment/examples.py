@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from evalkit.alignment.calls import templates_of
 from evalkit.api import build_evaluator
 from evalkit.config import Example, RunConfig
 from evalkit.core.hashing import digest
 from evalkit.errors import ConfigError
 from evalkit.results import RunResult
+from evalkit.runs.read import read_templates
 from evalkit.types import Case, Response
 
 EXAMPLES = "rubric.examples"
@@ -83,7 +83,7 @@ def system_prompt(result: RunResult, config: RunConfig, case: Case) -> str:
     Raises:
         ConfigError: if a template cannot be used.
     """
-    return str(build_evaluator(config, templates_of(result)).plan(case)[0].messages[0]["content"])
+    return str(build_evaluator(config, read_templates(result)).plan(case)[0].messages[0]["content"])
 
 
 def check_examples(result: RunResult) -> None:
@@ -99,4 +99,4 @@ def check_examples(result: RunResult) -> None:
         raise ConfigError("prompts of this mode show no examples", where=f"mode={config.mode.name}", remedy=remedy)
     if pairs:  # its template must show them
         shown = Example(response="text", response_b="text", justification="", winner="A")
-        build_evaluator(config.with_({EXAMPLES: (shown,)}), templates_of(result))
+        build_evaluator(config.with_({EXAMPLES: (shown,)}), read_templates(result))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from evalkit.alignment.calls import Asking, plain_text, templates_of
+from evalkit.alignment.calls import Asking, plain_text
 from evalkit.alignment.mistakes import agreed, labeled, shown_cases
 from evalkit.alignment.search import Candidate, Side, agreement
 from evalkit.api import build_evaluator
@@ -21,6 +21,7 @@ from evalkit.decision import Kind
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.parsing import UnreadableError, drop_thinking, is_refusal
 from evalkit.results import RunResult
+from evalkit.runs.read import read_templates
 from evalkit.types import Judgment
 from evalkit.values import JsonObject, frozen
 
@@ -66,7 +67,7 @@ class Instruction:
         name = config.prompt.template or ("pointwise_class" if config.rubric.classes else config.mode.name)
         is_path = name.endswith(".j2") or "/" in name
         path = name.rpartition("/")[2] if is_path else f"{config.prompt.language}/{name}.md.j2"
-        texts: Mapping[str, str] = getattr(build_evaluator(config, templates_of(result)), "prompt_texts", {})
+        texts: Mapping[str, str] = getattr(build_evaluator(config, read_templates(result)), "prompt_texts", {})
         source = texts.get(path, "")
         head = _SYSTEM.search(source) or _COMMENTS.match(source)
         begun = head.end() if head is not None else 0
@@ -273,7 +274,7 @@ class Trials:
         self._seen.add(text)
         own = self.candidate(text)
         try:
-            build_evaluator(own.of(self.result.config), {**(templates_of(self.result) or {}), **own.templates})
+            build_evaluator(own.of(self.result.config), {**(read_templates(self.result) or {}), **own.templates})
         except ConfigError as error:
             raise UnreadableError("invalid", str(error)) from None
         return text

@@ -321,8 +321,5 @@ def _content(run: str, result: RunResult, found: Reproduction) -> JsonObject:
 
 
 def _write(folder: Path, content: Json) -> None:
-    try:
-        write_files(folder, {REPORT: json.dumps(content, indent=1, ensure_ascii=False) + "\n"})
-    except ConfigError as error:
-        raise ConfigError(error.what, where=error.where, remedy="choose another --output") from None
+    write_files(folder, {REPORT: json.dumps(content, indent=1, ensure_ascii=False) + "\n"}, "choose another --output")
     print(f"written: {folder / REPORT}")

@@ -206,6 +206,16 @@ def read_record(path: Path, kind: Any) -> Any:
     return _decoded(decoder(kind), _object(path), str(path))
 
 
+def read_templates(result: RunResult) -> dict[str, str] | None:
+    """Return the texts of a run's templates, `None` if its folder does not have them.
+
+    Raises:
+        ConfigError: If the file is damaged.
+    """
+    path = Path(result.folder or "") / layout.PROMPTS
+    return read_record(path, dict[str, str]) if result.folder and path.is_file() else None
+
+
 def read_records(path: Path, kind: Any) -> Sequence[Any]:
     """Read and check a file line by line; records beyond the memory limit go to a temporary file next to it.
 

@@ -63,13 +63,18 @@ def write_manifest(folder: Path, manifest: Json) -> None:
         _write_all(folder, {layout.MANIFEST: _finite(layout.MANIFEST, [manifest], encode_pretty)})
 
 
-def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
+def write_files(folder: Path, files: Mapping[str, str | bytes], remedy: str = _REMEDY) -> None:
     """Write files to a folder that may have others, each complete or absent.
+
+    Args:
+        folder: The folder.
+        files: Their contents by name.
+        remedy: What to do if they cannot be written.
 
     Raises:
         ConfigError: If they cannot be written.
     """
-    with file_errors("cannot be written", folder, _REMEDY):
+    with file_errors("cannot be written", folder, remedy):
         _write_all(folder, {name: [_bytes(text)] for name, text in files.items()})
 
 
