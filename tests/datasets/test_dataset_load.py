@@ -1,4 +1,4 @@
-"""Reading cases: every format, every mapping, and one line for each thing that can be wrong."""
+"""Reading cases: every format and mapping, labels of one annotator or several, and one line for each mistake."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from evalkit.config import DatasetConfig
 from evalkit.core.hashing import canonical_json
 from evalkit.datasets import Dataset, load_cases
+from evalkit.datasets.labels import Labels, normalize_label, read_choice
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.types import Response
 
@@ -402,3 +403,165 @@ def test_llmbar_is_read_with_settings_alone(shared: Path, subset: str, count: in
     assert dataset.cases[at].responses[1].text == rows[at]["output_2"]
     unmapped = complaint(path, fields=fields)
     assert "is not mapped to A, B or TIE; map it, for example " in unmapped
+
+
+ONE, TWO, THREE = (tuple(Response(t) for t in "xyz"[:n]) for n in (1, 2, 3))
+
+
+@pytest.mark.parametrize("value", [1, "1", 1.0, "1.0", " 1 "])
+def test_one_label_in_many_spellings(value: object) -> None:
+    assert normalize_label(value) == "1"
+    for key in ("1", "1.0"):
+        assert Labels({key: "B"}).attach(value, TWO, "here") == ("B", TWO)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("A", "A"), ("b", "B"), ("Tie", "TIE"), (" TIE ", "TIE"), (None, None), ("", None)]
+)
+def test_plain_choices_need_no_map(value: object, expected: str | None) -> None:
+    assert Labels({}).attach(value, THREE, "here") == (expected, THREE)
+
+
+@pytest.mark.parametrize("word", ["left", "Right", "first", "model_a", "C", "[[A]]", "tie (both bad)", "none", "1", 2])
+def test_an_annotators_choice_has_no_other_spelling(word: object) -> None:
+    assert [read_choice(one, "l.csv:2") for one in (" a", "B", "Tie")] == ["A", "B", "TIE"]
+    with pytest.raises(DatasetError) as error:
+        read_choice(word, "l.csv:2")
+    assert str(error.value) == f"l.csv:2: '{word}' is not a winner; write A, B or TIE"
+
+
+def test_the_map_goes_before_the_plain_reading() -> None:
+    labels = Labels({"A": "B", "model_b": "B", "true": "A", "中": "TIE"})
+    assert [labels.attach(v, TWO, "here")[0] for v in ("A", "model_b", True, "中", "B")] == ["B", "B", "A", "TIE", "B"]
+
+
+def test_grades() -> None:
+    labels = Labels({"good": 5, "true": 0, "4": 40})
+    assert [labels.attach(v, ONE, "here")[1][0].grade for v in (3, "2.5", "good", True, 4)] == [3, 2.5, 5, 0, 40]
+    assert [r.grade for r in labels.attach([1, None, "good"], THREE, "here")[1]] == [1, None, 5]
+    assert labels.grade("", "here") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "responses", "said"),
+    [
+        ("A", ONE, 'here: label "A" chooses between two responses, but there is one'),
+        ("fine", ONE, 'here: label "fine" is not a number; map it'),
+        (False, ONE, "here: label false is not a number"),
+        ("nan", ONE, 'here: label "nan" is not a number'),
+        ("inf", TWO, 'here: label "inf" is not mapped'),
+        (
+            2,
+            TWO,
+            "here: label 2 is not mapped to A, B or TIE; map it, for example 'dataset.label_map=\"2=A\"', or",
+        ),
+        ("x" * 99, TWO, 'here: label "' + "x" * 38 + "… is not mapped"),
+        ({"a": 1}, TWO, 'here: label {"a": 1} is not mapped'),
+    ],
+)
+def test_a_label_that_says_nothing_is_refused(value: object, responses: tuple[Response, ...], said: str) -> None:
+    with pytest.raises(DatasetError) as caught:
+        Labels({}).attach(value, responses, "here")
+    assert str(caught.value).startswith(said)
+
+
+def test_a_winner_is_no_grade() -> None:
+    with pytest.raises(DatasetError, match="not a number"):
+        Labels({"good": "A"}).grade("good", "here")
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, width=32))
+def test_a_number_is_its_own_grade(value: float) -> None:
+    assert Labels({}).grade(value, "here") == pytest.approx(value, rel=1e-12, abs=0)
+
+
+LABELED = {"prompt": "q", "response_a": "x", "response_b": "y"}
+
+
+def load_labeled(tmp_path: Path, *rows: dict, mode: str = "pairwise", **config):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return load_cases(DatasetConfig(path=str(path), **config), mode=mode)
+
+
+def test_choices_of_several_people(tmp_path):
+    people = {"ann": "A", "bo": "b", "cy": "tie", "di": None, "ed": "B"}
+    dataset = load_labeled(tmp_path, {**LABELED, "labels": people, "source": "s"})
+    (case,) = dataset.cases
+    assert dict(case.labels) == {"ann": "A", "bo": "B", "cy": "TIE", "ed": "B"}
+    assert case.label == "B"
+    assert case.metadata == {"source": "s"}
+    assert any(note.startswith("labels from the majority of annotators") for note in dataset.notes)
+
+
+def test_people_who_are_split_leave_no_label(tmp_path):
+    dataset = load_labeled(
+        tmp_path, {**LABELED, "labels": {"ann": "A", "bo": "B"}}, {**LABELED, "labels": '{"ann": "A"}'}
+    )
+    assert [case.label for case in dataset.cases] == [None, "A"]
+    assert any("evenly split" in note for note in dataset.notes)
+
+
+def test_a_label_of_its_own_stands(tmp_path):
+    (case,) = load_labeled(tmp_path, {**LABELED, "label": "A", "labels": {"ann": "B"}}).cases
+    assert (case.label, dict(case.labels)) == ("A", {"ann": "B"})
+
+
+def test_grades_for_each_response(tmp_path):
+    (case,) = load_labeled(
+        tmp_path, {**LABELED, "votes": {"ann": [1, 4], "bo": [2, None]}}, fields={"labels": "votes"}
+    ).cases
+    assert dict(case.labels) == {"ann": (1.0, 4.0), "bo": (2.0, None)}
+    assert [response.grade for response in case.responses] == [1.5, 4.0]
+    assert case.label is None
+    assert case.metadata == {}
+
+
+def test_grades_that_stand_on_the_responses(tmp_path):
+    responses = [{"text": "x", "labels": {"ann": 1, "bo": 3}}, {"text": "y", "labels": {"bo": 5}}, {"text": "z"}]
+    (case,) = load_labeled(tmp_path, {"prompt": "q", "responses": responses}, mode="pointwise").cases
+    assert dict(case.labels) == {"ann": (1.0, None, None), "bo": (3.0, 5.0, None)}
+    assert [response.grade for response in case.responses] == [2.0, 5.0, None]
+
+
+def test_one_response_takes_a_number(tmp_path):
+    row = {"prompt": "q", "response": "x", "labels": {"ann": 4, "bo": "5"}}
+    (case,) = load_labeled(tmp_path, row, mode="pointwise").cases
+    assert dict(case.labels) == {"ann": (4.0,), "bo": (5.0,)}
+    assert case.responses[0].grade == 4.5
+
+
+def test_a_column_of_that_name_that_holds_something_else_is_metadata(tmp_path):
+    (case,) = load_labeled(tmp_path, {**LABELED, "labels": ["news", "short"]}).cases
+    assert (dict(case.labels), case.metadata) == ({}, {"labels": ["news", "short"]})
+
+
+def test_the_fingerprint_knows_of_people_and_of_nothing_else(tmp_path):
+    plain, labelled = (
+        load_labeled(tmp_path, {**LABELED, "label": "A"}),
+        load_labeled(tmp_path, {**LABELED, "label": "A", "labels": {"n": "A"}}),
+    )
+    assert plain.fingerprint != labelled.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("labels", "mapped", "said"),
+    [
+        ({"ann": "first"}, False, 'label "first" is not mapped'),
+        ({"ann": [1, 2, 3]}, False, "label has 3 grades for 2 responses"),
+        ({"ann": 3}, False, "label 3 is not mapped to A, B or TIE"),
+        ("{broken", False, "labels is not a JSON object"),
+        (["A"], True, "labels is not an object; write {annotator: label}"),
+    ],
+)
+def test_what_is_no_label_is_refused_with_its_place(tmp_path, labels, mapped, said):
+    fields = {"labels": "labels"} if mapped else {}
+    with pytest.raises(DatasetError) as caught:
+        load_labeled(tmp_path, LABELED, {**LABELED, "labels": labels}, fields=fields)
+    assert "rows.jsonl:2: " in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_spellings_are_mapped_for_people_too(tmp_path):
+    (case,) = load_labeled(tmp_path, {**LABELED, "labels": {"ann": 1, "bo": 2}}, label_map={"1": "A", "2": "B"}).cases
+    assert dict(case.labels) == {"ann": "A", "bo": "B"}

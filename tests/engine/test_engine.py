@@ -1,6 +1,9 @@
+"""The engine and its steps: what is asked, retried and stored, also for many cases."""
+
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from dataclasses import replace
@@ -8,11 +11,13 @@ from dataclasses import replace
 import pytest
 
 from evalkit.config import RunnerConfig
+from evalkit.core import spool
 from evalkit.engine import JudgingResult, Progress, judge
 from evalkit.errors import CallError, ConfigError, JudgeSetupError
 from evalkit.results import Calls
-from evalkit.types import Completion, JudgeSpec, Usage
-from tests.support.engine_fakes import DONE, Both, Memory, Scripted, Time, cases
+from evalkit.types import Completion, JudgeRequest, JudgeSpec, Judgment, Usage
+from tests.support.counted_text import CountedText, most_texts
+from tests.support.engine_fakes import DONE, Both, Memory, Prepared, Scripted, Third, Time, cases
 
 QUICK = RunnerConfig(retries=2)
 BUSY = CallError("rate_limit", "slow down", retryable=True)
@@ -399,3 +404,172 @@ async def test_a_run_ends_early_once_its_failures_are_too_many_whatever_else_is_
     judged = await run(planned, Both(orders=1), [judge_], runner=runner)
     assert len(judged.judgments) == planned
     assert (bool(judged.stopped), len(judge_.asked)) == (ends_early, failing if ends_early else planned)
+
+
+OVERLOADED = CallError("rate_limit", "slow down", retryable=False)
+ARBITER = JudgeSpec("arbiter", "fake/arbiter")
+
+
+async def run_steps(n, evaluator, judges, store=None, **more) -> JudgingResult:
+    return await judge(cases(n), evaluator, judges, store, RunnerConfig(retries=0), clock=Time().clock, **more)
+
+
+def words(request: JudgeRequest) -> list[str]:
+    return [message["content"] for message in request.messages]
+
+
+async def test_an_ask_that_others_share_is_sent_once_and_its_answer_stands_in_each():
+    store = Memory()
+    asked = Scripted(lambda r, n: replace(DONE, text=f"about {r.case_id}" if r.then else "yes"))
+    judged = await run_steps(2, Prepared(Both()), [asked], store)
+    assert sum(r.then is not None for r in asked.asked) == 2
+    said = sorted(words(r)[0] for r in asked.asked if r.then is None)
+    assert said == ["you said about c0"] * 2 + ["you said about c1"] * 2
+    assert {r.judge for r in asked.asked} == {"fake"}
+    assert judged.calls == Calls(planned=8, stored=2, sent=6)
+    assert [len(j.keys) for j in judged.judgments] == [2] * 4
+    assert judged.judgments[0].keys[0] == judged.judgments[1].keys[0]
+    assert {key for j in judged.judgments for key in j.keys} == set(store.kept)
+    assert [j.shown for j in judged.judgments] == [(0, 1), (1, 0)] * 2
+    again = await run_steps(2, Prepared(Both()), [silent := Scripted()], store)
+    assert not silent.asked
+    assert all(j.stored for j in again.judgments)
+
+
+async def test_a_judgment_asked_for_in_two_steps_may_still_be_asked_for_once_more_and_no_more():
+    odd = Scripted(lambda r, n: replace(DONE, text="mine" if r.then else "?" if r.turn == 0 else "yes"))
+    [judgment] = (await run_steps(1, Prepared(Both(lambda t: t == "?", orders=1)), [odd])).judgments
+    assert (judgment.status, len(judgment.keys)) == ("ok", 3)
+    endless = Scripted(lambda r, n: replace(DONE, text="?"))
+    [judgment] = (await run_steps(1, Prepared(Both(lambda t: True, orders=1)), [endless])).judgments
+    assert (judgment.status, len(endless.asked)) == ("unparseable", 3)
+
+
+async def test_an_evaluator_that_prepares_for_ever_gets_an_unparseable_judgment():
+    asked = Scripted(lambda r, n: replace(DONE, text="endless"))
+    [judgment] = (await run_steps(1, Prepared(Both(orders=1)), [asked])).judgments
+    assert (judgment.status, len(asked.asked)) == ("unparseable", 1)
+
+
+async def test_a_failed_preparation_is_a_failed_judgment_of_each_order():
+    judged = await run_steps(1, Prepared(Both()), [Scripted(lambda r, n: OVERLOADED if r.then else DONE)])
+    assert [(j.status, j.shown, j.keys) for j in judged.judgments] == [("failed", (0, 1), ()), ("failed", (1, 0), ())]
+
+
+def at_odds(name: str = "c1"):
+    """A judge that answers a case's two orders differently."""
+    return lambda r, n: replace(DONE, text=str(r.shown) if r.case_id == name and not r.third else "same")
+
+
+async def test_what_follows_stands_behind_its_unit_and_is_the_judges_own():
+    store = Memory()
+    judged = await run_steps(3, Third(), [Scripted(at_odds())], store)
+    assert [(j.case_id, j.shown, j.sample, j.judge, j.arbiter) for j in judged.judgments] == [
+        ("c0", (0, 1), 0, "fake", None),
+        ("c0", (1, 0), 0, "fake", None),
+        ("c1", (0, 1), 0, "fake", None),
+        ("c1", (1, 0), 0, "fake", None),
+        ("c1", (0, 1), 1, "fake", "fake"),
+        ("c2", (0, 1), 0, "fake", None),
+        ("c2", (1, 0), 0, "fake", None),
+    ]
+    assert judged.calls == Calls(planned=7, sent=7)
+    again = await run_steps(3, Third(), [silent := Scripted()], store)
+    assert not silent.asked
+    assert again.calls == Calls(planned=7, stored=7)
+
+
+async def test_an_arbiter_is_asked_for_each_judge_and_closed():
+    arbiter = Scripted(spec=ARBITER)
+    judges = [Scripted(at_odds()), Scripted(at_odds("c0"), spec=JudgeSpec("second", "fake/other"))]
+    judged = await run_steps(2, Third(), judges, arbiter=arbiter)
+    thirds = [(j.case_id, j.judge, j.arbiter) for j in judged.judgments if j.arbiter]
+    assert thirds == [("c0", "second", "arbiter"), ("c1", "fake", "arbiter")]
+    assert [r.judge for r in arbiter.asked] == ["arbiter"] * 2
+    assert (arbiter.closed, judges[0].closed) == (1, 1)
+
+
+async def test_an_arbiter_that_fails_is_a_failed_judgment_of_the_judge_it_was_asked_for():
+    judged = await run_steps(2, Third(), [Scripted(at_odds())], arbiter=Scripted(lambda r, n: OVERLOADED, spec=ARBITER))
+    last = judged.judgments[-1]
+    assert (last.status, last.judge, last.arbiter) == ("failed", "fake", "arbiter")
+    assert judged.calls.failed == 1
+
+
+class Checked(Scripted):
+    """A judge that is found wanting when it is checked."""
+
+    async def prepare(self) -> None:
+        raise JudgeSetupError("no API key", where="swap.arbiter")
+
+
+async def test_an_arbiter_that_cannot_be_called_ends_a_run_before_anything_is_paid():
+    asked, store = Scripted(at_odds("none")), Memory()
+    with pytest.raises(JudgeSetupError, match="no API key"):
+        await run_steps(2, Third(), [asked], store, arbiter=Checked(spec=ARBITER))
+    assert not asked.asked
+    await run_steps(2, Third(), [asked], store)
+    stored = await run_steps(2, Third(), [asked], store, arbiter=Checked(spec=ARBITER))
+    assert stored.calls == Calls(planned=4, stored=4)
+
+
+async def test_the_total_grows_by_what_follows():
+    seen = []
+    await run_steps(3, Third(), [Scripted(at_odds())], observe=seen.append)
+    assert {progress.total for progress in seen} == {6, 7}
+    assert all(progress.done <= progress.total for progress in seen)
+    assert (seen[-1].done, seen[-1].total) == (7, 7)
+
+
+class Wordy(Scripted):
+    """Answers in no order."""
+
+    async def complete(self, request):
+        for _ in range(hash(request.case_id) % 5):
+            await asyncio.sleep(0)
+        return replace(DONE, text=CountedText(f"{request.case_id} {request.shown}"))
+
+
+async def judged(n, evaluator=None, **more):
+    runner = RunnerConfig(concurrency=8)
+    return await judge(cases(n), evaluator or Both(), [Wordy()], None, runner, clock=Time().clock, **more)
+
+
+@pytest.fixture
+def written(monkeypatch):
+    monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
+
+
+@pytest.mark.parametrize("evaluator", [Both(), Third()])
+async def test_four_times_the_cases_take_hardly_more_memory(written, evaluator):
+    peaks = []
+    for count in (200, 800):
+        with most_texts() as held:
+            found = await judged(count, evaluator)
+        assert len(found.judgments) >= 2 * count
+        peaks += held
+    more = peaks[1] - peaks[0]
+    assert more < 1200 / 8, f"{more} of 1,200 more answers at once"
+
+
+async def test_they_stand_in_case_order_and_are_the_same_as_when_held(monkeypatch, tmp_path):
+    held = await judged(40, Third())
+    assert [one.case_id for one in held.judgments] == [f"c{k}" for k in range(40) for _ in range(3)]
+    monkeypatch.setattr(spool, "MEMORY_LIMIT", 0)
+    assert (await judged(40, Third(), spool=tmp_path)).judgments == held.judgments
+
+
+async def test_nothing_has_a_name_while_it_goes_on(written, tmp_path):
+    seen, alive = [], []
+
+    def look(progress: Progress) -> None:
+        if progress.done % 50 == 25:
+            seen.extend(tmp_path.rglob("*"))
+            alive.append(sum(isinstance(one, Judgment) for one in gc.get_objects()))
+
+    found = await judged(100, observe=look, spool=tmp_path / "run")
+    assert len(alive) == 4
+    assert max(alive) - alive[0] < 20
+    assert seen == []
+    assert list(tmp_path.iterdir()) == []
+    assert len(found.judgments) == 200

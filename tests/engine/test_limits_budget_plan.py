@@ -1,22 +1,32 @@
+"""Limits, budgets and plans, the lengths that they estimate, and what runs then do."""
+
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from evalkit.config import RunnerConfig
-from evalkit.engine import plan
+from evalkit.config import RunConfig, RunnerConfig
+from evalkit.core.scale import Scale
+from evalkit.engine import judge, plan
 from evalkit.engine.budget import Budget, BudgetReached
 from evalkit.engine.dispatch import LONGEST_WAIT, backoff
-from evalkit.engine.requests import PlannedCalls, call_key
-from evalkit.types import AnswerFormat, Completion, JudgeRequest, JudgeSpec
-from tests.support.engine_fakes import Both, Memory, Prepared, cases
+from evalkit.engine.requests import FREE_TEXT, Kind, PlannedCalls, call_key, expected_tokens, prompt_tokens, sample_fits
+from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.json_answers import pairwise_format, pointwise_format
+from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, JudgeSpec, Response, Usage
+from tests.support.engine_fakes import DONE, Both, Memory, Prepared, Scripted, cases
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 3), st.floats(0, 1)), max_size=40), st.floats(0.1, 20), st.integers(1, 8))
@@ -155,3 +165,154 @@ def test_samples_that_share_an_answer_share_its_key():
     spec = JudgeSpec("j", "a/b")
     assert call_key(spec, one) == call_key(spec, two) == call_key(spec, replace(one, shared=False))
     assert call_key(spec, replace(two, shared=False)) != call_key(spec, one)
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def cl100k():
+    """GPT-4's own vocabulary, which LiteLLM carries."""
+    import tiktoken
+
+    spec = find_spec("litellm")
+    [folder] = spec.submodule_search_locations
+    file = Path(folder) / "litellm_core_utils" / "tokenizers" / "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
+    pattern = (
+        r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|"""
+        r"""\s*[\r\n]|\s+(?!\S)|\s"""
+    )
+    lines = (line.split() for line in file.read_bytes().splitlines())
+    ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
+    return tiktoken.Encoding("cl100k", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+
+
+def request(text: str, answer: AnswerFormat | None = None) -> JudgeRequest:
+    return JudgeRequest("c", (0,), (0,), ({"role": "user", "content": text},), answer)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_prompts_have_about_as_many_tokens_as_a_tokeniser_finds(language: str, cl100k) -> None:
+    text = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "prompts" / language).glob("*.j2")))
+    assert prompt_tokens(request(text)) == pytest.approx(len(cl100k.encode(text)), rel=0.15)
+
+
+def test_texts_in_plain_letters_count_four_to_a_token_and_others_by_their_bytes() -> None:
+    assert prompt_tokens(request("abcdefgh")) == 2
+    assert prompt_tokens(request("abcde")) == 2
+    assert prompt_tokens(request("评" * 100)) == 100
+    assert prompt_tokens(request("ж" * 100)) == 50
+
+
+def test_an_answer_is_expected_to_be_as_long_as_what_it_is_to_hold() -> None:
+    lengths = [expected_tokens(pairwise_format("abc"[:n], tie_allowed=True)) for n in (1, 2, 3)]
+    assert lengths[2] - lengths[1] == lengths[1] - lengths[0] > 60
+    assert 300 < lengths[2] < 600
+    assert expected_tokens(None) == FREE_TEXT
+
+
+def test_a_stored_answer_is_known_for_one_of_a_format() -> None:
+    one, two = (pairwise_format("abc"[:n], tie_allowed=True) for n in (1, 2))
+    held = {"analysis": {}, "comparison": [{}], "result": {}}
+    answer = Completion(json.dumps(held))
+    scored = pointwise_format("a", Scale(1, 5, 1))
+    assert [sample_fits(kind, answer) for kind in (one, two, scored, None)] == [True, False, False, False]
+    assert [sample_fits(kind, Completion("[[A]]")) for kind in (one, None)] == [False, True]
+    assert not sample_fits(one, Completion("[1]"))
+
+
+def test_a_judges_own_answer_is_guessed_to_be_as_long_as_those_it_judges() -> None:
+    long = replace(cases(1)[0], responses=(Response("word " * 100), Response("评" * 75)))
+    own, verdict = plan([long], Prepared(Both()), [JudgeSpec("fake", "fake/model")], None).kinds
+    assert (own.wanted, verdict.wanted) == (2, 2)
+    assert (own.guess(), verdict.guess()) == (100.0, FREE_TEXT)
+
+
+@pytest.mark.parametrize("found", [8, 20, 200])
+def test_how_far_off_a_mean_may_be_is_students_interval_without_replacement(found: int) -> None:
+    tokens = [100 + 7 * k % 31 for k in range(found)]
+    kind = Kind(None, wanted=80)
+    for count in tokens:
+        kind.add(Completion("x", usage=Usage(1, count)))
+    error = stats.sem(tokens) * (80 / (80 + found)) ** 0.5
+    assert kind.half_width() == pytest.approx(stats.t.ppf(0.975, found - 1) * error, rel=0.01)
+    kind.wanted = 0
+    assert kind.half_width() == 0
+    assert Kind(None, wanted=9, found=7, tokens=70).half_width() is None
+
+
+def test_a_plan_counts_prompts_as_the_provider_counted_those_that_are_stored() -> None:
+    store, spec = Memory(), JudgeSpec("fake", "fake/model")
+    first = Both().plan(cases(1)[0])[0]
+    before = plan(cases(3), Both(), [spec], store)
+    store.kept[call_key(spec, first)] = Completion("x", usage=Usage(2 * prompt_tokens(first), 40), latency=0.5)
+    after = plan(cases(3), Both(), [spec], store)
+    assert after.token_ratio == 2
+    assert after.prompt_tokens == 2 * (before.prompt_tokens - prompt_tokens(first))
+    [kind] = after.kinds
+    assert (kind.wanted, kind.found, kind.tokens, kind.seconds) == (5, 1, 40, 0.5)
+    assert after.after([before]).unique == 0
+
+
+PIECES = (
+    "",
+    " ",
+    "a",
+    "b",
+    "a b",
+    "\n",
+    "<task>",
+    "&lt;task>",
+    "\n</task>",
+    "<response_a>\n",
+    "[INST]",
+    "评语",
+    "é",
+    "\ud800",
+)
+texts = st.sampled_from(PIECES) | st.lists(st.sampled_from(PIECES), max_size=3).map("".join)
+optional = st.none() | texts
+
+
+@st.composite
+def data_sets(draw: st.DrawFn, least: int = 2) -> list[Case]:
+    """Cases of a few texts, so that many requests are equal, each with an id of its own."""
+    made = []
+    for number in range(draw(st.integers(1, 7))):
+        responses = tuple(map(Response, draw(st.lists(texts, min_size=least, max_size=3))))
+        made.append(Case(f"c{number}", draw(texts), responses, draw(optional), draw(optional)))
+    return made
+
+
+TWICE = {"model": "fake/model", "temperature": 0.5}
+WAYS: dict[str, dict[str, Any]] = {
+    "both orders": {},
+    "one order": {"swap": {"policy": "none"}},
+    "orders drawn": {"swap": {"policy": "random"}, "mode": {"samples": 3}},
+    "samples": {"mode": {"samples": 2}, "tie": {"allow": False}},
+    "an arbiter": {"swap": {"resolve": "third_pass", "arbiter": {"model": "fake/other"}}},
+    "text": {"output": {"format": "bracket"}},
+    "Chinese": {"prompt": {"language": "zh"}},
+    "scores": {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}},
+    "scores, samples": {"mode": {"name": "pointwise", "samples": 2}, "swap": {"policy": "none"}},
+    "a panel of equals": {"judge": {"name": "p", "judges": [{"name": "x", **TWICE}, {"name": "y", **TWICE}]}},
+}
+CONFIGS = {
+    name: RunConfig.model_validate({"judge": {"model": "fake/model"}, "criteria": [{"name": "overall"}], **way})
+    for name, way in WAYS.items()
+}
+EVALUATORS = {name: make_evaluator(config) for name, config in CONFIGS.items()}
+SPEC = JudgeSpec("fake", "fake/model", None, {"temperature": 0})
+OTHER = JudgeSpec("fake", "fake/model", None, {"temperature": 1})
+
+
+@pytest.mark.parametrize("way", EVALUATORS)
+@settings(max_examples=5)
+@given(data_sets())
+def test_a_run_asks_as_much_as_its_plan_says(way: str, cases: list[Case]) -> None:
+    planned = plan(cases, EVALUATORS[way], [JudgeSpec("fake", "fake/model")], None)
+    # What cannot be read is asked once more; what is refused is not.
+    judge_ = Scripted(lambda request, nth: replace(DONE, refusal="no"))
+    judged = asyncio.run(judge(cases, EVALUATORS[way], [judge_], None, RunnerConfig(retries=0)))
+    assert (judged.calls.planned, judged.calls.sent) == (planned.requests, planned.unique)
+    assert judged.calls.stored == planned.requests - planned.unique

@@ -1,21 +1,40 @@
+"""The pace of requests: found by probing, within limits that processes may share."""
+
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import threading
-from dataclasses import dataclass
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.config import RunnerConfig
-from evalkit.engine import judge
-from evalkit.engine.rate_limits import JudgeLimit, Pace, Turn, Window, shared_pace
+from evalkit.engine import judge, plan
+from evalkit.engine.plan import PilotSample, SubsetEvaluator
+from evalkit.engine.rate_limits import (
+    GRAIN,
+    LATE,
+    JudgeLimit,
+    Pace,
+    SharedBudget,
+    SharedLimits,
+    SharedWindow,
+    Turn,
+    Window,
+    shared_pace,
+)
 from evalkit.errors import CallError
-from evalkit.types import JudgeRequest, JudgeSpec, Usage
-from tests.support.engine_fakes import DONE, Both, Scripted, Time, cases
+from evalkit.store import open_url
+from evalkit.types import Completion, JudgeRequest, JudgeSpec, Usage
+from tests.support.engine_fakes import DONE, Both, Memory, Scripted, Time, cases
 from tests.support.virtual_time import run_virtually, virtual_clock
 
 
@@ -269,3 +288,178 @@ def test_a_hold_asked_for_by_an_answer_is_kept():
 
     asyncio.run(judge(cases(2), Both(orders=1), [Resting()], None, RunnerConfig(concurrency=1), clock=time.clock))
     assert began == [0, 9.0]
+
+
+WORKERS = 8
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/s.sqlite"
+    return request.getfixturevalue("postgres").new_database()
+
+
+def work(url, run) -> None:
+    """Run `run(store)` in threads, each with its own connections and event loop."""
+    problems = []
+
+    def one() -> None:
+        store = open_url(url)
+        try:
+            asyncio.run(run(store))
+        except BaseException as error:
+            problems.append(error)
+        finally:
+            store.close()
+
+    threads = [threading.Thread(target=one) for _ in range(WORKERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "url", ["sqlite", pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.thorough])], indirect=True
+)
+def test_no_window_has_more_requests_than_the_limit_and_little_is_left_unused(url):
+    window, limit, windows = 2.0, 200, 2
+    taken: list[float] = []
+    end = time.monotonic() + windows * (window + LATE + GRAIN)
+
+    async def run(store):
+        shared = SharedWindow(store, "limit/m", limit, None, window)
+        while (now := time.monotonic()) < end:
+            if wait := await shared.take(0.0, 30, now):
+                await asyncio.sleep(wait)
+            else:
+                taken.append(time.monotonic())
+
+    work(url, run)
+    taken.sort()
+    # A thread that the machine holds up notes its permits later, so half of `LATE` is allowed for.
+    most = max(sum(start <= one < start + window - LATE / 2 for one in taken) for start in taken)
+    assert most <= limit * 1.01
+    assert len(taken) >= 0.7 * limit * windows
+
+
+async def test_a_window_counts_tokens_as_they_are_reported(tmp_path):
+    store = open_url(f"sqlite:///{tmp_path}/s.sqlite")
+    one, two = (SharedWindow(store, "limit/m", None, 1000) for _ in range(2))
+    assert [await one.take(100, 5, time.monotonic()) for _ in range(5)] == [0.0] * 5
+    one.correct(-250)
+    assert await one.take(100, 1, time.monotonic()) == 0.0  # 350 now
+    assert await two.take(600, 1, time.monotonic()) == 0.0
+    assert await two.take(100, 1, time.monotonic()) > 50
+    store.close()
+
+
+async def test_permits_that_are_not_used_at_once_are_given_back(tmp_path):
+    store = open_url(f"sqlite:///{tmp_path}/s.sqlite")
+    one, two = (SharedWindow(store, "limit/m", 10, None) for _ in range(2))
+    assert await one.take(0, 10, 0.0) == 0.0
+    assert await two.take(0, 10, 0.0) > 5
+    assert await one.take(0, 1, 1.0) == 0.0  # nine were given back, and one was taken
+    assert await two.take(0, 10, 1.0) == 0.0
+    store.close()
+
+
+class Paid(Scripted):
+    """A judge whose calls cost at most $0.05, and in fact $0.02."""
+
+    def ceiling(self, request):
+        return 0.05
+
+    async def complete(self, request):
+        await asyncio.sleep(0.001)
+        found = await super().complete(request)
+        return Completion(found.text, usage=Usage(10, 5), cost_usd=0.02)
+
+
+def test_workers_never_spend_more_than_their_budget_and_give_back_what_they_do_not_spend(url):
+    results = []
+    settings = RunnerConfig(concurrency=2, budget_usd=1.0, budget_scope="store", max_failure_rate=1.0)
+
+    async def run(store):
+        limits = SharedLimits(store, "study")
+        results.append(await judge(cases(30), Both(orders=1), [Paid()], None, settings, shared=limits))
+
+    work(url, run)
+    sent = sum(result.calls.sent for result in results)
+    store = open_url(url)
+    assert float(store.states("budget/")["budget/study"]) == pytest.approx(0.02 * sent)
+    assert 0.02 * sent <= 1.0
+    assert sent >= 30  # with 16 calls in flight at $0.05 each, at least (1 - 0.8) / 0.02 and what they gave back
+    store.close()
+    assert any("runner.budget_usd=1 is reached by all workers" in (result.stopped or "") for result in results)
+
+
+async def test_what_a_killed_worker_had_taken_counts_as_spent(tmp_path):
+    store = open_url(f"sqlite:///{tmp_path}/s.sqlite")
+    killed, other = (SharedBudget(store, "budget/b", 1.0) for _ in range(2))
+    assert killed.take(0.25) == 0.25
+    assert other.take(0.5) == 0.5
+    assert other.take(0.3) == 0.0
+    other.give_back(0.5)
+    assert other.take(0.75) == pytest.approx(0.75)
+    assert SharedBudget(store, "budget/b", 2.0).take(1.0) == pytest.approx(1.0)
+    store.close()
+
+
+async def test_a_run_asks_its_store_for_permits(tmp_path):
+    store = open_url(f"sqlite:///{tmp_path}/s.sqlite")
+    one = Scripted()
+    one.rpm = 1000
+    await judge(cases(5), Both(orders=1), [one], None, RunnerConfig(), shared=SharedLimits(store, "s"))
+    [(name, text)] = store.states("limit/").items()
+    assert one.spec.model in name
+    assert sum(entry[2] for entry in json.loads(text)["taken"]) == 5
+    store.close()
+
+
+SPEC, OTHER = JudgeSpec("one", "fake/one"), JudgeSpec("two", "fake/two", "http://127.0.0.1:1", {"seed": 1})
+
+
+def drawn(draw: PilotSample) -> set[str]:
+    return {call.request.messages[0]["content"] for call in draw.calls}
+
+
+def test_every_judge_is_asked_the_same_in_whatever_order_the_cases_come() -> None:
+    draws = [PilotSample(5) for _ in range(3)]
+    plan(cases(30), Both(), [SPEC], None, draws[0])
+    plan(cases(30)[::-1], Both(), [OTHER], Memory(), draws[1])
+    plan([*cases(30), *(replace(case, id=f"again {case.id}") for case in cases(30))], Both(), [SPEC], None, draws[2])
+    assert drawn(draws[0]) == drawn(draws[1]) == drawn(draws[2])
+    assert len(drawn(draws[0])) == len(draws[2].calls) == 5
+    assert [call.position for call in draws[0].calls] == sorted(call.position for call in draws[0].calls)
+
+
+def test_all_are_drawn_where_there_are_fewer() -> None:
+    draw = PilotSample(50)
+    plan(cases(3) * 2, Both(), [SPEC], None, draw)
+    assert len(draw.calls) == 6
+    assert [case.id for case in draw.cases] == ["c0", "c1", "c2"]
+
+
+def test_every_request_is_drawn_about_as_often() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(600):
+        draw = PilotSample(5, seed)
+        plan(cases(10), Both(), [SPEC], None, draw)
+        counts.update(drawn(draw))
+    assert sum(counts.values()) == 3000
+    # 600 draws of 5 out of 20: 150 each, standard deviation 10.6
+    assert len(counts) == 20
+    assert all(abs(count - 150) < 4 * 10.6 for count in counts.values())
+
+
+def test_only_what_was_drawn_is_asked_and_nothing_after_it() -> None:
+    draw = PilotSample(4)
+    plan(cases(9), Both(), [SPEC], None, draw)
+    only = SubsetEvaluator(Both(), draw)
+    asked = [request for case in cases(9) for request in only.plan(case)]
+    assert {request.messages[0]["content"] for request in asked} == drawn(draw)
+    assert not hasattr(only, "follow")

@@ -1,18 +1,21 @@
-"""An output format tells the judge how to answer, in the form that evalkit then reads."""
+"""Output formats, and the schemas of answers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from evalkit.config import RunConfig
+from evalkit.core.scale import Scale
 from evalkit.errors import PluginError, PromptError
 from evalkit.evaluators import make_evaluator
+from evalkit.evaluators.json_answers import pairwise_format, pointwise_format
 from evalkit.hydra_app import load_config
 from evalkit.plugins import allowing_code
-from evalkit.types import Case, Completion, Judgment, Response
+from evalkit.types import AnswerFormat, Case, Completion, Judgment, Response
 
 CASE = Case("c", "Name the capital of France.", (Response("Paris."), Response("Lyon.")))
 PAIR = ("criteria=overall", "output=regex")
@@ -131,3 +134,45 @@ def test_a_plug_ins_format_without_a_usable_instruction_is_refused(kind: type, p
         asked(*named(kind, f"output.pattern={pattern}"))
     with allowing_code():
         assert asked(*named(Silent, "output.pattern=Winner:", "output.instruction=Plainly.")).endswith("Plainly.")
+
+
+FORMATS = [
+    pairwise_format(["a", "b"], tie_allowed=True),
+    pairwise_format(["只有一项"], tie_allowed=False),
+    pointwise_format(["a", "b"], Scale(1, 5, 1)),
+    pointwise_format(["a"], Scale(1, 10, 0.1)),
+]
+ACCEPTED = {
+    *("type", "properties", "required", "additionalProperties", "items", "enum"),
+    *("minimum", "maximum", "multipleOf", "minItems", "maxItems"),
+}
+REASONS = {"reasoning", "justification", "aAssessment", "bAssessment", "differentiators", "examples"}
+DECISIONS = {"winner", "score", "confidence"}
+
+
+def parts(schema: Any) -> Iterator[dict[str, Any]]:
+    yield schema
+    for inner in [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]:
+        yield from parts(inner)
+
+
+@pytest.mark.parametrize("answer", FORMATS)
+def test_only_accepted_keywords_are_used(answer: AnswerFormat) -> None:
+    for part in parts(answer.schema):
+        assert set(part) <= ACCEPTED
+        if part["type"] == "object":
+            assert part["additionalProperties"] is False
+            assert part["required"] == list(part["properties"])
+
+
+@pytest.mark.parametrize("answer", FORMATS)
+def test_in_every_object_the_reasons_come_before_the_decisions(answer: AnswerFormat) -> None:
+    decided = 0
+    for part in parts(answer.schema):
+        names = list(part.get("properties", {}))
+        reasons = [names.index(name) for name in names if name in REASONS]
+        decisions = [names.index(name) for name in names if name in DECISIONS]
+        decided += len(decisions)
+        assert not (reasons and decisions) or max(reasons) < min(decisions)
+        assert not decisions or reasons
+    assert decided > 0

@@ -1,20 +1,27 @@
+"""Specifications of judges: their words, prices, pace, seeds and arbiters."""
+
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.config import JudgeConfig, Price, RunConfig, RunnerConfig
 from evalkit.core.redaction import redact
 from evalkit.errors import JudgeSetupError
 from evalkit.evaluators.json_answers import pairwise_format
-from evalkit.judges import make_judges, spec_of
-from evalkit.judges.error_mapping import LONGEST_MESSAGE, clean_message, retry_after
+from evalkit.judges import describe_judges, make_arbiter, make_judges, spec_of
+from evalkit.judges.error_mapping import LONGEST_MESSAGE, clean_message, pause_from_headers, retry_after
+from evalkit.judges.model_judge import sent_params
+from evalkit.judges.pricing import price_of
 from evalkit.judges.setup import RUNGS, Shape, adapted, top_rung
 from evalkit.judges.smollm2_transport import only, tighten
-from evalkit.types import JudgeSpec
+from evalkit.types import JudgeRequest, JudgeSpec
+from tests.support.fake_provider import Reply, said
 
 
 def test_a_spec_holds_what_is_set():
@@ -185,3 +192,139 @@ def test_an_answer_is_cut_down_to_some_of_its_fields():
 def test_a_secret_that_begins_with_another_is_taken_out_whole():
     secrets = {"ONE_KEY": "abcdefgh", "OTHER_KEY": "abcdefgh-and-more"}
     assert redact("sent abcdefgh-and-more, then abcdefgh", secrets) == "sent [redacted], then [redacted]"
+
+
+def test_a_configured_price_comes_first() -> None:
+    assert price_of(JudgeConfig(model="openai/gpt-4o-mini", price=Price(input=1, output=2))) == Price(input=1, output=2)
+
+
+def test_litellms_table_is_asked_with_and_without_the_provider() -> None:
+    assert price_of(JudgeConfig(model="openai/gpt-4o-mini")) == Price(input=0.15, output=0.6)
+    assert price_of(JudgeConfig(model="gpt-4o-mini")) == price_of(JudgeConfig(model="openai/gpt-4o-mini"))
+
+
+def test_an_unknown_price_is_none_and_not_zero() -> None:
+    assert price_of(JudgeConfig(model="openai/nobody-knows")) is None
+
+
+def test_a_server_has_the_prices_that_a_run_reports_and_none_for_batches() -> None:
+    server = JudgeConfig(model="openai/gpt-4o-mini", api_base="http://localhost:1/v1")
+    assert price_of(server) == Price(input=0.15, output=0.6)
+    assert price_of(server, batch=True) is None
+
+
+def test_what_runs_here_costs_nothing() -> None:
+    assert price_of(JudgeConfig(model="local/smollm2-135m-instruct")) == Price(input=0, output=0)
+
+
+def test_the_table_is_read_without_litellm() -> None:
+    code = (
+        "import sys; from evalkit.config import JudgeConfig; from evalkit.judges.pricing import price_of;"
+        "assert price_of(JudgeConfig(model='openai/gpt-4o')); assert 'litellm' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+NOON = 1_767_182_400.0  # 2025-12-31T12:00:00Z
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, 0),
+        ({"x-ratelimit-remaining-requests": "1", "x-ratelimit-reset-requests": "6m0s"}, 0),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, 360),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m2.5s"}, 62.5),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "250ms"}, 0.25),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "7"}, 7),
+        ({"x-ratelimit-remaining-tokens": "0"}, 0),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "soon"}, 0),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1000h"}, 600),
+        (
+            {
+                "anthropic-ratelimit-output-tokens-remaining": "0",
+                "anthropic-ratelimit-output-tokens-reset": "2025-12-31T12:00:09Z",
+            },
+            9,
+        ),
+        (
+            {
+                "anthropic-ratelimit-requests-remaining": "0",
+                "anthropic-ratelimit-requests-reset": "2025-12-31T11:00:00Z",
+            },
+            0,
+        ),
+    ],
+)
+def test_headers_say_how_long_to_rest(headers, seconds):
+    assert pause_from_headers(headers, now=lambda: NOON) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("transport", ["litellm", "direct"])
+async def test_a_judge_passes_on_what_its_last_answer_said(provider, transport, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key-1234")
+    spent = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6s"}
+    provider.script.extend([Reply(said().body, headers=spent), said()])
+    config = JudgeConfig(model="openai/gpt-4o-mini", api_base=provider.api_base, transport=transport)
+    [judge] = make_judges(config, RunnerConfig())
+    request = JudgeRequest("c", (0,), (0,), ({"role": "user", "content": "hello"},))
+    rests = []
+    for _ in range(2):
+        await judge.complete(request)
+        rests.append(judge.rest)
+    await judge.close()
+    assert rests == [6.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("params", "sample", "shared", "sent"),
+    [
+        ({"seed": 7, "top_p": 0.5}, 0, False, 7),
+        ({"seed": 7}, 2, False, 9),
+        ({"seed": 7}, 2, True, 7),
+        ({"seed": 0}, 1, False, 1),
+        ({"top_p": 0.5}, 2, False, None),
+    ],
+)
+def test_each_sample_is_drawn_with_a_seed_of_its_own(params, sample, shared, sent):
+    request = JudgeRequest("c", (0,), (0,), (), sample=sample, shared=shared)
+    got = sent_params(params, request)
+    assert got.get("seed") == sent
+    assert got.get("top_p") == params.get("top_p")
+
+
+def test_an_arbiter_is_made_only_where_it_is_asked():
+    def made(**swap):
+        config = RunConfig(judge={"model": "a/m"}, criteria=[{"name": "c"}], swap=swap)
+        return make_arbiter(config)
+
+    wise = {"model": "a/wise", "temperature": 1}
+    assert made(arbiter=wise, resolve="third_pass").spec.model == "a/wise"
+    assert made(arbiter=wise) is None
+    assert made(arbiter=wise, resolve="third_pass", policy="none") is None
+    assert made(resolve="third_pass") is None
+
+
+def test_a_manifest_names_the_arbiter_where_it_is_asked():
+    def told(**swap):
+        return describe_judges(RunConfig(judge={"model": "a/m"}, criteria=[{"name": "c"}], swap=swap))
+
+    wise = {"model": "a/wise", "temperature": 1}
+    assert [one["model"] for one in told(arbiter=wise)] == ["a/m"]
+    assert [(one["model"], one.get("arbiter")) for one in told(arbiter=wise, resolve="third_pass")] == [
+        ("a/m", None),
+        ("a/wise", True),
+    ]
+
+
+async def test_samples_are_sent_with_their_seeds(provider, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    config = JudgeConfig(model="openai/gpt-4o-mini", api_base=provider.api_base, seed=5)
+    [judge] = make_judges(config, RunnerConfig())
+    message = ({"role": "user", "content": "x"},)
+    try:
+        for sample in (0, 2):
+            await judge.complete(JudgeRequest("c", (0,), (0,), message, sample=sample))
+    finally:
+        await judge.close()
+    assert [request["seed"] for request in provider.requests] == [5, 7]

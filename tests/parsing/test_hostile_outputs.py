@@ -1,22 +1,27 @@
 """Every output format on what judges really write: read as meant, or refused; never guessed.
 
 Each row of the table goes all the way through an evaluator. The table with its outcomes is in the test report: counts
-at the end of a run, each text with `--tables FILE.md`, and as properties of each test with `--junitxml`.
-"""
+at the end of a run, each text with `--tables FILE.md`, and as properties of each test with `--junitxml`."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from evalkit.config import Criterion, JudgeConfig, ModeConfig, OutputConfig, RubricConfig, RunConfig, SwapConfig
+from evalkit.core.scale import Scale
 from evalkit.evaluators import make_evaluator
 from evalkit.hydra_app import load_config
+from evalkit.parsing import UnreadableError, drop_thinking, read_json
+from evalkit.parsing.json import places
+from evalkit.parsing.plain_text import unescape
 from evalkit.protocols import Evaluator
 from evalkit.types import Case, Completion, JudgeRequest, Judgment, Response
+from tests.support.verdicts import read_rating, read_verdict
 
 ONE = {"overall": Criterion()}
 CASE = Case("c", "Name the capital of France.", (Response("Paris."), Response("Lyon.")))
@@ -448,3 +453,55 @@ def test_the_table_is_wide_enough() -> None:
     read = (*LETTER.values(), *CLASSES["classes"], CLASSES["abstain"])
     unread = Counter(isinstance(row[4], str) and row[4] not in read for row in TABLE)
     assert min(unread.values()) >= 60
+
+
+DEEP = 60_000
+SCHEMA = {"properties": {"result": {"properties": {"winner": {}, "reasoning": {}}}}}
+TEXTS = {
+    "deep objects": '{"a":' * DEEP,
+    "deep objects that end": '{"a":' * DEEP + "1" + "}" * DEEP,
+    "deep lists": '{"result": ' + "[" * DEEP + "]" * DEEP + "}",
+    "deep lists in a string": '{"result": "' + "[" * DEEP,
+    "braces": "{" * DEEP,
+    "parentheses": '{"result": ' + "(" * DEEP,
+    "not so deep, again and again": ('{"a":' * 900 + "x") * 60,
+    "objects": "{}" * DEEP,
+    "objects that never end": '{"result": 1, ' * DEEP,
+    "thoughts that never end": "<think>" * DEEP,
+    "thoughts that never began": "</think>" * DEEP,
+    "marks": "[[A]]" * DEEP,
+    "marks that are none": "[[" + " " * DEEP + "A" + " " * DEEP,
+    "brackets": "[" * DEEP,
+    "backslashes": "\\" * DEEP,
+    "escapes": "\\u0077" * DEEP,
+    "entities": "&#" + "9" * DEEP + "&amp;" * DEEP,
+    "digits": '{"result": ' + "9" * DEEP,
+    "quotation marks": '{"result": "' + '"' * DEEP,
+    "spaces": '{"' + " " * DEEP + "result",
+    "lines": "[[A]]\n" * DEEP,
+}
+
+
+def readings(text, sources):
+    for read in (
+        lambda: read_json(text, keys=["result"], sources=sources, schema=SCHEMA),
+        lambda: read_verdict(text, OutputConfig(format="bracket"), sources=sources),
+        lambda: read_rating(text, OutputConfig(format="bracket"), Scale(min=1, max=5, step=1), sources=sources),
+        lambda: places(text, {"result": 1}),
+        lambda: drop_thinking(text, sources),
+        lambda: unescape(text),
+    ):
+        try:
+            read()
+        except UnreadableError:
+            continue
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_hostile_text_is_read_or_refused_at_once(text: str) -> None:
+    begun = time.process_time()
+    readings(text, ["Paris."])
+    readings('{"result": {"winner": "A"}} [[A]]', [text, "Paris."])
+    # Twelve readings; where time grows with the square of the length, one takes longer.
+    assert time.process_time() - begun < 5.0

@@ -1,6 +1,8 @@
-"""Verdicts and ratings in running text: read or refused, never guessed."""
+"""Verdicts and ratings in marks, where they are, and refusals and thoughts around them."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 from hypothesis import given
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 from evalkit.config import OutputConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import ConfigError
-from evalkit.parsing import AnswerTask, Pattern, UnreadableError, read_winner
+from evalkit.parsing import AnswerTask, Pattern, UnreadableError, drop_thinking, is_refusal, read_winner
+from evalkit.parsing.json import places
 from tests.support.verdicts import read_rating, read_verdict
 
 BRACKET = OutputConfig(format="bracket")
@@ -237,3 +240,119 @@ def test_spellings_of_a_side(text: str) -> None:
 def test_what_spells_no_winner(text: str) -> None:
     with pytest.raises(UnreadableError):
         read_winner(text)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def leaves(value, path=()):
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from leaves(part, (*path, key))
+    elif isinstance(value, list):
+        for place, part in enumerate(value):
+            yield from leaves(part, (*path, place))
+    else:
+        yield path, value
+
+
+@given(st.dictionaries(st.text(), VALUES, max_size=5), st.booleans(), st.sampled_from([None, 0, 3]))
+def test_every_value_of_any_object_is_found_where_it_is_written(answer, ascii_only, indent):
+    text = "So: " + json.dumps(answer, ensure_ascii=ascii_only, indent=indent) + " That is all."
+    found = places(text, answer)
+    assert set(found) == {path for path, _ in leaves(answer)}
+    for path, value in leaves(answer):
+        start, end = found[path]
+        written = text[start:end]
+        assert json.loads(f'"{written}"' if isinstance(value, str) else written) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        ('{"score": 1} is not my answer, but this is: {"score": 7}', "7"),
+        ('<think>{"score": 7}? yes</think>{"score": 7}', "7"),
+        ('{"note": "{\\"score\\": 7}", "x": 1} {"score" : 7 }', "7"),
+        ('{ not JSON } {"score":\n7}', "7"),
+        ('```json\n{"score": 7}\n```', "7"),
+    ],
+)
+def test_the_last_equal_object_counts(text, there):
+    start, end = places(text, {"score": 7})["score",]
+    assert text[start:end] == there
+    assert start == text.rindex("7")
+
+
+@pytest.mark.parametrize("text", ["", "seven", '{"score": 7', "{'score': 7}", '{"score": 8}', '{"score": 7,}'])
+def test_what_does_not_stand_there_as_json_has_no_place(text):
+    assert places(text, {"score": 7}) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm sorry, but I can't assist with that request.",
+        "I’m sorry, but I can’t help with that.",
+        "I am sorry, I cannot comply.",
+        "Sorry, I can't evaluate these responses.",
+        "I cannot provide an assessment of this content.",
+        "I can't help with this.",
+        "I won't engage with this material.",
+        "I must decline to compare these responses.",
+        "I apologize, but I am unable to judge harmful content.",
+        "Unfortunately, I cannot rate this response.",
+        "As an AI language model, I cannot participate in this.",
+        "I'm not able to help with that.",
+        "抱歉，我无法协助完成这个请求。",
+        "很抱歉，我不能评估这些内容。",
+        "对不起，我无法提供帮助。",
+        "作为一个人工智能语言模型，我无法对此进行评价。",
+        "我无法回答这个问题。",
+        "I cannot rewrite this text.",
+        "抱歉，我不能改写这段文字。",
+    ],
+)
+def test_refusals(text: str) -> None:
+    assert is_refusal(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Response A is better.",
+        "Therefore, I cannot choose between Assistant 1 and Assistant 2 as both of their answers are incorrect.",
+        "I cannot choose between them.",
+        "Response A refuses: 'I'm sorry, but I can't assist with that.' That is unhelpful.",
+        "Response B says sorry and cannot help.",
+        "I'm sorry to say that both responses are poor.",
+        "The assistant cannot help, so B wins.",
+        "回答A说“抱歉，我无法协助”，因此回答B更好。",
+        "两份回答都无法使用。",
+        "error",
+    ],
+)
+def test_what_only_sounds_like_a_refusal(text: str) -> None:
+    assert not is_refusal(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("<think>a</think>b", "b"),
+        ("<think>a</think>b<think>c</think>d", "b\n\nd"),
+        ("<THINKING>\na\n</THINKING>\nb", "\nb"),
+        ("a</think>b", "b"),
+        ("<think>never ends", ""),
+        ("  <reasoning> never ends [[A]]", ""),
+        ("It starts with <think> and goes on. [[A]]", "It starts with <think> and goes on. [[A]]"),
+        ("no thinking", "no thinking"),
+        ("", ""),
+    ],
+)
+def test_thinking_is_dropped(text: str, left: str) -> None:
+    assert drop_thinking(text) == left

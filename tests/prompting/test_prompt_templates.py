@@ -1,4 +1,4 @@
-"""Templates: what is shipped says what it must; what users write is found, checked and explained."""
+"""Templates of prompts, also of lists and of parts, and their bounds."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import ast
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import evalkit
-from evalkit.config import Criterion, JudgeConfig, ModeConfig, RunConfig, SwapConfig, TieConfig
-from evalkit.errors import PromptError
+from evalkit.config import Criterion, DatasetConfig, JudgeConfig, ModeConfig, RunConfig, SwapConfig, TieConfig
+from evalkit.core.resources import shipped
+from evalkit.datasets import load_cases
+from evalkit.errors import DatasetError, PromptError
 from evalkit.evaluators import make_evaluator
 from evalkit.prompting import Prompts
 from evalkit.types import Case, Completion, JudgeRequest, Response
+from tests.support.command_line import Done
 
 GOLDEN = Path(__file__).parent / "golden"
 PAIR = {
@@ -305,3 +309,240 @@ def test_a_language_without_a_retry_text_borrows_the_english_one(tmp_path: Path)
     prompts = Prompts("fr", [tmp_path])
     assert "confidence is 7" in prompts.retry("confidence is 7")
     assert list(prompts.hashes()) == ["en/retry.md.j2"]
+
+
+LIST = {
+    "original_prompt": "Name the capital of France.",
+    "context": "",
+    "reference": "",
+    "responses": [
+        {"label": label, "text": text} for label, text in zip("ABC", ("Paris.", " Lyon\n", "Nice"), strict=True)
+    ],
+    "criteria": [{"name": "accuracy", "description": "What it states is true."}, {"name": "tone", "description": ""}],
+    "tie_allowed": True,
+    "output": "json",
+}
+
+
+def shown_list(language: str, **variables: Any) -> str:
+    prompts, given = Prompts(language), LIST | variables
+    instruction = prompts.instruction("listwise_json", **given)
+    messages = prompts.render("listwise", **given, output_instruction=instruction)
+    return "".join(f"=== {one['role']}\n{one['content']}\n" for one in messages)
+
+
+@pytest.mark.parametrize(
+    ("golden", "language", "variables"),
+    [
+        ("listwise_en", "en", {}),
+        ("listwise_en_no_ties", "en", {"tie_allowed": False, "context": "France is in Europe."}),
+        ("listwise_zh", "zh", {"context": "背景", "reference": "巴黎"}),
+    ],
+)
+def test_shipped_prompts_for_lists_read_as_agreed(golden: str, language: str, variables: dict[str, Any]) -> None:
+    assert shown_list(language, **variables) == (GOLDEN / f"{golden}.txt").read_text("utf-8")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_shared_ranks_are_not_offered_where_there_are_no_ties(language: str) -> None:
+    words = ("same rank", "名次相同")
+    assert any(word in shown_list(language) for word in words)
+    assert not any(word in shown_list(language, tie_allowed=False) for word in words)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_system_message_does_not_depend_on_the_list(language: str) -> None:
+    first, second = (
+        Prompts(language).render("listwise", **LIST | more, output_instruction="")[0]
+        for more in ({}, {"responses": LIST["responses"][:2], "context": "C", "original_prompt": "Other"})
+    )
+    assert first == second
+    assert first["role"] == "system"
+
+
+NAMES = ("task", "note", "reply")
+IN_PIECES = {
+    "one message": "{{ task }}: {{ reply }} {{ fixed }}",
+    "blocks": (
+        "{% block system %}\nJudge {{ fixed }}.\n{% endblock %}\n"
+        "{% block user %}\n{{ task }} {{ reply }}{{ reply }}\n{% endblock %}"
+    ),
+    "tested": "{% if note %}{{ note }}{% elif reply %}{{ reply }}{% elif fixed %}{{ fixed }}{% else %}none{% endif %}",
+    "in a loop": "{% for x in fixed %}{{ loop.index }} {{ x }} {{ task }}{% endfor %}",
+    "marked": "<task>\n{{ task }}\n</task>\n{% if note %}\n<context>\n{{ note }}\n</context>\n{% endif %}\n{{ reply }}",
+    "all of a message": "{% block system %}{{ note }}{% endblock %}{% block user %}x{% endblock %}",
+}
+AS_A_WHOLE = {
+    "changed": "{{ task | upper }} {{ reply }}",
+    "measured": "{% if task | length > 3 %}long{% endif %}",
+    "compared": "{% if task == reply %}same{% endif %}{{ note }}",
+    "negated": "{% if not note %}{{ task }}{% endif %}",
+    "chosen": "{{ task if note else reply }}",
+    "set": "{% set x = task %}{{ x | title }}",
+    "captured": "{% set x %}{{ task }}{% endset %}{{ x | upper }}",
+    "a filter around it": "{% filter upper %}{{ task }}{% endfilter %}",
+    "a block once more": "{% block user %}{{ task }}{% endblock %}{{ self.user() | upper }}",
+    "a macro": "{% macro say(x) %}{{ x | upper }}{% endmacro %}{{ say(task) }}",
+    "joined": "{{ task ~ reply }}",
+    "hidden": "{% for task in fixed %}{{ task }}{% endfor %}",
+    "extended": "{% extends 'en/base.md.j2' %}{% block user %}{{ super() | upper }}{{ reply }}{% endblock %}",
+    "extended in a filter": "{% extends 'en/loud.md.j2' %}{% block user %}{{ task }}{% endblock %}",
+    "included": "{{ task }}{% include 'en/base.md.j2' %}",
+}
+TEXTS = ("", " ", "a", "A b", "\n", "x" * 9, "\x00evalkit:0\x00", "{{ task }}", "<b>&", "评", "\ud800")
+
+
+@pytest.mark.parametrize("name", [*IN_PIECES, *AS_A_WHOLE])
+def test_it_is_filled_as_the_template_is(name: str, tmp_path: Path) -> None:
+    (tmp_path / "en").mkdir()
+    (tmp_path / "en" / "ask.md.j2").write_text((IN_PIECES | AS_A_WHOLE)[name])
+    (tmp_path / "en" / "base.md.j2").write_text("{% block user %}{{ task }} base {{ note }}{% endblock %}")
+    (tmp_path / "en" / "loud.md.j2").write_text("{% filter upper %}{% block user %}{% endblock %}{% endfilter %}")
+    prompts = Prompts("en", [tmp_path])
+    partial = prompts.partial("ask", NAMES, fixed="xyz")
+    assert partial._in_pieces == (name in IN_PIECES)
+    for number in range(len(TEXTS) ** 2):
+        texts = dict(zip(NAMES, (TEXTS[number // step % len(TEXTS)] for step in (1, len(TEXTS), 3)), strict=True))
+        assert partial.fill(**texts) == prompts.render("ask", fixed="xyz", **texts)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize(("name", "shown"), [("pairwise", ("response_a", "response_b")), ("pointwise", ("response",))])
+def test_shipped_templates_are_filled_in_pieces(name: str, shown: tuple[str, ...], language: str) -> None:
+    prompts = Prompts(language, [shipped("prompts")])
+    names = ("criteria", "tie_allowed", "output", "output_instruction", "scale", "levels", "examples")
+    fixed: dict[str, Any] = {name: {} for name in names}
+    assert prompts.partial(name, ("original_prompt", "context", "reference", *shown), **fixed)._in_pieces
+
+
+DEEP = "(" * 3000 + "1" + ")" * 3000
+NESTED = "{% for a in range(9) %}" * 30 + "x" + "{% endfor %}" * 30
+DOUBLED = "{%% set ns = namespace(t='x') %%}{%% for a in range(99) %%}{%% set ns.t = %s %%}{%% endfor %%}{{ ns.t }}"
+LOOPS = {
+    "loops in loops": "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
+    "loops in a macro": "{% macro m() %}{% for a in range(9999) %}x{% endfor %}{% endmacro %}"
+    "{% for a in range(9999) %}{{ m() }}{% endfor %}",
+    "a loop that calls itself": "{% for a in [1] recursive %}{{ loop(range(9999)) if loop.depth < 9 }}{% endfor %}",
+    "a loop that calls itself twice": "{% for a in [1] recursive %}{{ loop([1, 1]) if loop.depth < 40 }}{% endfor %}",
+    "macros that call each other": "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}"
+    "{{ m(40) }}",
+    "a product of lists": "{% for a in [1] * 9999 %}{% for b in [1] * 9999 %}{% endfor %}{% endfor %}",
+    "a loop over a filter": "{% for a in range(9999)|map('string') %}{% for b in range(999) %}{% endfor %}{% endfor %}",
+    "a loop over a text": "{% for a in 'x' * 9999999 %}{% endfor %}",
+    "a macro that never ends": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+}
+OUTPUTS = {
+    "a long text": "{{ 'x' * 999999999 }}",
+    "a long text, turned round": "{{ 999999999 * 'x' }}",
+    "a long list": "{{ [1] * 999999999 }}",
+    "texts in a loop": "{% for a in range(999) %}{{ 'x' * 99999 }}{% endfor %}",
+    "literals in a loop": "{% for a in range(99999) %}" + "x" * 999 + "{% endfor %}",
+    "texts in a set block": "{% set t %}{% for a in range(99999) %}"
+    + "x" * 999
+    + "{% endfor %}{% endset %}{{ t|length }}",
+    "texts in a macro": "{% macro m() %}{% for a in range(99999) %}" + "x" * 999 + "{% endfor %}{% endmacro %}"
+    "{{ m()|length }}",
+    "doubling": DOUBLED % "ns.t ~ ns.t",
+    "doubling by adding": DOUBLED % "ns.t + ns.t",
+    "doubling a list": DOUBLED.replace("'x'", "[1]") % "ns.t + ns.t",
+    "doubling by a filter": DOUBLED % "[ns.t, ns.t]|join",
+    "a power": "{{ 9999999 ** 99999999 }}",
+    "squaring": DOUBLED.replace("'x'", "9") % "ns.t * ns.t",
+    "center": "{{ 'x'|center(999999999) }}",
+    "ljust": "{{ 'x'.ljust(999999999) }}",
+    "zfill": "{{ 'x'.zfill(999999999) }}",
+    "expandtabs": "{{ ('\\t' * 9999).expandtabs(99999) }}",
+    "indent": "{{ ('x\\n' * 9999)|indent(99999) }}",
+    "tojson": "{{ [1, 2]|tojson(indent=999999999) }}",
+    "batch": "{{ [1]|batch(999999999, 0)|list }}",
+    "slice": "{{ [1]|slice(999999999)|list }}",
+    "replace": "{{ ('x' * 99999)|replace('x', 'y' * 99999) }}",
+    "the method replace": "{{ ('x' * 99999).replace('x', 'y' * 99999) }}",
+    "translate": "{{ ('x' * 99999).translate({120: 'y' * 99999}) }}",
+    "join": "{{ range(99999)|join('x' * 99999) }}",
+    "the method join": "{{ ('x' * 99999).join(['x'] * 99999) }}",
+    "joining a long text": "{{ (['x' * 99999] * 99999)|join }}",
+    "wordwrap": "{{ ('x' * 99999)|wordwrap(1, wrapstring='y' * 99999) }}",
+    "a format": "{{ '%999999999d' % 1 }}",
+    "a format with a width": "{{ '%*d' % (999999999, 1) }}",
+    "the filter format": "{{ '%999999999d'|format(1) }}",
+    "the method format": "{{ '{:999999999}'.format(1) }}",
+    "the method format with a width": "{{ '{:{}}'.format(1, 999999999) }}",
+    "a format of long texts": "{{ ('%s' * 99999) % (('x' * 99999,) * 99999) }}",
+    "bytes": "{{ (5).to_bytes(999999999, 'big') }}",
+    "sum": "{{ ([[1] * 99999] * 99999)|sum(start=[])|length }}",
+}
+
+
+@pytest.mark.parametrize("attack", LOOPS | OUTPUTS)
+def test_a_template_without_end_is_one_line(tmp_path: Path, attack: str) -> None:
+    path = tmp_path / "evil.md.j2"
+    path.write_text("Fine.\n" + (LOOPS | OUTPUTS)[attack])
+    with pytest.raises(PromptError) as error:
+        Prompts("en").render(str(path))
+    assert str(error.value).startswith(f"{path}:2: cannot be filled: it")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", [f"{{{{ {DEEP} }}}}", NESTED, "{% include 'shipped/en/x.md.j2' %}"])
+def test_what_python_cannot_compile_is_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "evil.md.j2"
+    path.write_text(text)
+    with pytest.raises(PromptError) as error:
+        Prompts("en").render(str(path))
+    assert "\n" not in str(error.value)
+
+
+def test_a_template_that_includes_itself_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "en").mkdir()
+    (tmp_path / "en/evil.md.j2").write_text("{% include 'en/evil.md.j2' %}" * 3)
+    with pytest.raises(PromptError, match="cannot be filled: it is nested too deeply or calls itself"):
+        Prompts("en", [tmp_path]).render("evil")
+
+
+USEFUL = {
+    "{% for a in range(3) %}{{ loop.index }}/{{ loop.length }}{{ ', ' if not loop.last }}{% endfor %}": "1/3, 2/3, 3/3",
+    "{% for a in [1, [2, [3]]] recursive %}{{ loop(a) if a is sequence else a }}{% endfor %}": "123",
+    "{% for k, v in {'a': 1}.items() %}{{ k ~ v }}{% else %}none{% endfor %}": "a1",
+    "{% for a in [3, 1, 2] if a > 1 %}{{ a }}{% endfor %}": "32",
+    "{{ [1, 2, 3]|map('string')|join('-') }}": "1-2-3",
+    "{{ [{'a': 1}, {'a': 2}]|join(', ', attribute='a') }}": "1, 2",
+    "{{ 'x' * 3 ~ 'y' + 'z' }}": "xxxyz",
+    "{{ 2 ** 10 * 3 % 7 }}": "6",
+    "{{ '%05.1f|%s' % (3.14159, 'a') }}": "003.1|a",
+    "{{ '{:>5}|{}'.format('a', '**') }}": "    a|**",
+    "{{ ('word ' * 9)|truncate(20000) }}": "word " * 9,
+    "{{ missing|default(123456789) if false else 'x'|replace('x', 'yes') }}": "yes",
+    "{% macro m(a, b=2) %}{{ a }}{{ b }}{{ caller() if caller }}{% endmacro %}{% call m(1) %}!{% endcall %}": "12!",
+    "{{ [1, 2, 3, 4]|batch(2)|map('join')|join('|') }} {{ [[1], [2]]|sum(start=[]) }}": "12|34 [1, 2]",
+    "{{ 'a\nb'|indent(2) }}": "a\n  b",
+}
+
+
+@pytest.mark.parametrize("text", USEFUL)
+def test_a_useful_template_is_filled_as_jinja_does(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "useful.md.j2"
+    path.write_text(text)
+    [message] = Prompts("en").render(str(path), missing="x")
+    assert message["content"] == USEFUL[text]
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+@pytest.mark.parametrize("attack", ["loops in loops", "texts in a loop", "doubling"])
+def test_neither_a_plan_nor_a_run_waits_for_it(
+    call: Callable[..., Done], tmp_path: Path, command: str, attack: str
+) -> None:
+    evil = "{{ original_prompt }} {{ response_a }} {{ response_b }}\n" + (LOOPS | OUTPUTS)[attack]
+    (tmp_path / "evil.md.j2").write_text(evil)
+    words = ["prompt.template=evil.md.j2", "judge=simulated/good", "output=bracket", "tracking=none"]
+    line = call(command, *words, "hydra.run.dir=out", status=1).line()
+    assert line.startswith(f"{tmp_path}/evil.md.j2:2: cannot be filled: it")
+
+
+@pytest.mark.parametrize("attack", ["loops in loops", "doubling", "center", "a power", "a macro that never ends"])
+def test_a_field_of_a_config_is_bounded_too(tmp_path: Path, attack: str) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text("prompt,response_a,response_b\np,a,b\n")
+    config = DatasetConfig(path=str(path), fields={"prompt": "{{ prompt }}" + (LOOPS | OUTPUTS)[attack]})
+    with pytest.raises(DatasetError, match=r"cases.csv:2: dataset.fields.prompt: "):
+        list(load_cases(config, mode="pairwise").cases)

@@ -1,4 +1,4 @@
-"""Run folders come back exactly, are complete or absent, and say what is wrong with them."""
+"""The run folder: its files, the config among them, and judgments in Parquet."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from evalkit import types
 from evalkit.config import RunConfig
 from evalkit.errors import ConfigError, EvalkitError
+from evalkit.hydra_app import load_config
 from evalkit.results import Calls, RunResult
 from evalkit.runs import layout, read_run, unused_folder, write_run
+from evalkit.runs.manifest import dump, load
 from evalkit.runs.records import decoder
 from evalkit.types import Case, Completion, Judgment, Metric, Orders, Response, TokenLogprob, Usage, Verdict
+from tests.support.command_line import BRIEF, pair
 
 # A high surrogate right before a low one is the one text that JSON itself joins into another.
 odd = st.sampled_from('\ud800\udbff\x00\x1b\x7f\x85\u2028\u2029\ufeff\r\n"\\{')
@@ -459,3 +463,123 @@ def test_two_runs_of_one_second_do_not_share_a_folder(tmp_path: Path) -> None:
     assert unused_folder(folder) == second
     (second / "manifest.json").write_text("{}")
     assert unused_folder(folder) == tmp_path / "10-00-00-pairwise-x-3"
+
+
+TEXTS = st.text(max_size=12) | st.text("\\${}1e.-:'\" \n#&*!|>%@`yn", max_size=8)
+
+
+def composed(config: dict[str, Any]) -> Any:
+    loaded = OmegaConf.create(dump(config).decode())
+    return OmegaConf.to_container(loaded, resolve=True)
+
+
+@given(st.dictionaries(st.text("abc", min_size=1), TEXTS | st.lists(TEXTS) | st.floats(allow_nan=False), max_size=3))
+def test_any_config_is_read_back(config: dict[str, Any]) -> None:
+    assert load(dump(config)) == config
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "${x}",
+        "\\${x}",
+        "\\\\${oc.env:HOME}",
+        "a ${ b",
+        "${",
+        "1e3",
+        "1_0",
+        "-.5e1",
+        "null",
+        "yes",
+        "~",
+        "2024-05-01",
+        "",
+    ],
+)
+def test_texts_stay_texts_when_composed(text: str) -> None:
+    config = {"pattern": text, "list": [text, {"deep": text}]}
+    assert load(dump(config)) == config
+    assert {k: v for k, v in composed(config).items() if k != "defaults"} == config
+
+
+def test_composed_values_keep_their_types() -> None:
+    config = {"a": 1, "b": 1.0, "c": None, "d": True, "e": 1e-7, "f": {"1.0": "low", "1": "A"}, "g": [], "h": {}}
+    read = {k: v for k, v in composed(config).items() if k != "defaults"}
+    assert read == config
+    assert [type(v) for v in read.values()] == [type(v) for v in config.values()]
+
+
+def test_equal_parts_are_written_out_each_time() -> None:
+    part = {"x": [1, 2]}
+    text = dump({"a": part, "b": part}).decode()
+    assert "&" not in text
+    assert "*" not in text
+
+
+def test_infinity_is_kept() -> None:
+    assert load(dump({"a": math.inf})) == {"a": math.inf}
+
+
+def test_a_saved_config_composes_to_the_same_config(tmp_path: Path) -> None:
+    config = load_config("config", ["judge.name='1e3'", "rubric=likert10", "dataset.label_map={1: A, 2: B}"])
+    pattern = "x ${now:} \\${y} \\\\${(?P<winner>[ab])}"
+    config = config.model_copy(update={"output": config.output.model_copy(update={"pattern": pattern})})
+    saved = tmp_path / "config.yaml"
+    saved.write_bytes(dump(config.dump()))
+    assert load_config(str(saved)) == config
+
+
+WORDS = ("dataset=file", "dataset.path=cases.jsonl", "judge=simulated/good", *BRIEF, "store.url=a.sqlite")
+
+
+@pytest.fixture
+def run(call, tmp_path) -> Path:
+    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(pair(n)) + "\n" for n in range(12)))
+    call("run", *WORDS, "runner.judgments=parquet", "--output", "columns")
+    return tmp_path / "columns"
+
+
+@pytest.mark.usefixtures("mlflow_store")
+def test_every_command_reads_judgments_in_parquet(call, run, tmp_path) -> None:
+    call("run", *WORDS, "--output", "lines")
+    assert (run / "judgments.parquet").is_file()
+    assert not (run / "judgments.jsonl").exists()
+    assert read_run(tmp_path / "lines").judgments == [replace(one, stored=True) for one in read_run(run).judgments]
+    before = json.loads((run / "metrics.json").read_text())["metrics"]
+    call("score", "columns", "tie.min_confidence=1")
+    assert json.loads((run / "metrics.json").read_text())["metrics"] != before
+    call("score", "columns", "tie.min_confidence=0")
+    call("compare", "columns", "lines")
+    call("reproduce", "columns")
+    own = (run / "judgments.parquet").read_bytes()
+    assert "judgments-table.parquet" in call("export", "columns", "--to", "parquet").out
+    said = call("export", "columns", "--to", "parquet", "--output", "columns/judgments.parquet", status=1).line()
+    assert said.endswith("holds the run's own judgments; choose another --output")
+    call("export", "columns", "--to", "csv")
+    (tmp_path / "labels.csv").write_text("id,annotator,label\nc1,ann,B\n")
+    call("label", "columns", "labels.csv")
+    assert (run / "judgments.parquet").read_bytes() == own
+    call("track", "columns", "tracking.uri=sqlite:///mlflow.db")
+
+
+def test_a_run_that_changes_the_format_leaves_one_file(call, run) -> None:
+    call("run", *WORDS, "--output", "columns")
+    assert [path.name for path in run.glob("judgments.*")] == ["judgments.jsonl"]
+    call("run", *WORDS, "runner.judgments=parquet", "--output", "columns")
+    assert [path.name for path in run.glob("judgments.*")] == ["judgments.parquet"]
+
+
+def test_what_columns_cannot_hold_is_kept_and_a_damaged_file_is_one_line(call, run, tmp_path) -> None:
+    result = read_run(run)
+    odd = [
+        replace(result.judgments[0], case_id="\ud800", error="\udfff", answer={"\ud800": ["\x00", 1]}),
+        replace(result.judgments[1], value=None, criteria={"a": 0.5}, ranking=((0,), (1,))),
+        *result.judgments[2:],
+    ]
+    write_run(tmp_path / "odd", replace(result, judgments=odd))
+    assert read_run(tmp_path / "odd").judgments == odd
+    content = (run / "judgments.parquet").read_bytes()
+    (run / "judgments.parquet").write_bytes(content[: len(content) // 2])
+    assert "judgments.parquet: row 1: the file is damaged" in call("score", "columns", status=1).line()
+    (run / "judgments.parquet").unlink()
+    assert "judgments.jsonl: the file is missing" in call("score", "columns", status=1).line()

@@ -1,7 +1,13 @@
+"""The SQLite store: completions, and claims on requests."""
+
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 import time
 from contextlib import closing
 from functools import partial
@@ -196,3 +202,60 @@ def test_a_latency_that_is_no_number_is_refused_and_nothing_of_its_round_is_stor
     with pytest.raises(StoreError, match="its latency is nan"):
         store.put_many([("a", "m", Completion("A")), ("b", "m", Completion("B", latency=float("nan")))])
     assert store.get_many(["a", "b"]) == {}
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from evalkit.store.sqlite import SqliteStore
+store = SqliteStore(Path(sys.argv[1]))
+print([store.claim(key) for key in sys.argv[2:]], flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def claims_path(tmp_path: Path) -> Path:
+    return tmp_path / "answers.sqlite"
+
+
+def holder(path: Path, *keys: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", HOLDER, str(path), *keys]
+    return subprocess.Popen(words, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def test_closing_one_store_keeps_the_claims_of_another_in_the_same_process(claims_path):
+    with holder(claims_path, "theirs") as other:
+        assert other.stdout.readline() == "[True]\n"
+        one, two = SqliteStore(claims_path), SqliteStore(claims_path)
+        assert one.claim("a")
+        assert two.claim("b")
+        assert not one.claim("theirs")
+        two.close()
+        with holder(claims_path, "a", "b") as third:
+            assert third.stdout.readline() == "[False, True]\n"
+            third.stdin.close()
+        other.stdin.close()
+    assert one.claim("theirs")
+    one.close()
+
+
+def test_a_killed_processs_claims_are_free_at_once(claims_path):
+    store = SqliteStore(claims_path)
+    with holder(claims_path, "a") as other:
+        assert other.stdout.readline() == "[True]\n"
+        assert not store.claim("a")
+        os.kill(other.pid, signal.SIGKILL)
+        other.wait()
+        assert store.claim("a")
+        other.stdin.close()
+    store.close()
+
+
+def test_claims_cost_no_write_and_are_the_owners_own(claims_path):
+    store = SqliteStore(claims_path)
+    for n in range(100):
+        assert store.claim(str(n))
+    file = Path(f"{claims_path}-claims")
+    assert (file.stat().st_size, stat.S_IMODE(file.stat().st_mode)) == (0, 0o600)
+    store.close()
