@@ -241,7 +241,7 @@ def rank(contenders: Sequence[Contender], scoring: ScoringConfig) -> Leaderboard
 def _contradictions(contenders: Sequence[Contender], scoring: ScoringConfig) -> tuple[Contradiction, ...]:
     """Compare each job that scores with each that compares the same cases under the same other settings."""
     return tuple(
-        Contradiction(one.job, two.job, contradictions(one.verdicts, two.verdicts, scoring, one.cluster)[0])
+        Contradiction(one.job, two.job, contradictions(one.verdicts, two.verdicts, scoring, one.cluster))
         for one in contenders
         for two in contenders
         if one.mode == SCORING

@@ -22,7 +22,7 @@ from evalkit.scoring.stats.coefficients import (
     weighted_kappa,
 )
 from evalkit.scoring.stats.paired import align
-from evalkit.types import Metric, Unit, Verdict
+from evalkit.types import Metric, Verdict
 from evalkit.values import JsonObject
 
 CLASSES = (A, TIE, B)
@@ -131,8 +131,8 @@ def contradictions(
     pairwise: Sequence[Verdict],
     scoring: ScoringConfig,
     cluster: Mapping[str, int] = MappingProxyType({}),
-) -> tuple[dict[str, Metric], list[tuple[str, Unit]]]:
-    """Return the metrics of two runs' verdicts on the same pairs, and the case and unit of every contradiction.
+) -> dict[str, Metric]:
+    """Return the metrics of two runs' verdicts on the same pairs.
 
     Pairs of only one run are ignored.
 
@@ -143,10 +143,8 @@ def contradictions(
         cluster: the cluster of each case by its id; other cases are their own cluster.
     """
     runs = align((pointwise, pairwise), lambda verdict: CODES[verdict.winner], cluster, missing=NONE, shared=True)
-    by_score, by_comparison = runs.codes
-    metrics = measure(contradiction_statistics(by_score, by_comparison, runs.tally), scoring, runs.clusters)
-    opposite = np.flatnonzero((by_score * by_comparison == -1) & (by_score != NONE) & (by_comparison != NONE))
-    return metrics, [runs.units[k] for k in opposite.tolist()]
+    statistics = contradiction_statistics(runs.codes[0], runs.codes[1], runs.tally)
+    return measure(statistics, scoring, runs.clusters)
 
 
 def contradiction_statistics(by_score: Codes | Ints, by_comparison: Codes | Ints, tally: Tally) -> list[Statistic]:
