@@ -251,8 +251,7 @@ def _carry_over(again: Sequence[Judgment], before: Sequence[Judgment], *, always
 
 
 def _different_numbers(before: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterator[MetricChange]:
-    for name in dict.fromkeys((*before, *again)):
-        one, other = before.get(name), again.get(name)
+    for name, (one, other) in _both(before, again):
         if one is None or other is None:
             yield MetricChange(name, *("there" if metric else "not there" for metric in (one, other)))
             continue
@@ -290,8 +289,8 @@ def _described(config: RunConfig, materials: Materials) -> JsonObject:
 
 
 def _both(was: Json | None, now: Json) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    for name in dict.fromkeys((*(was or {}), *now)):
-        yield name, ((was or {}).get(name), now.get(name))
+    was = was or {}
+    yield from ((name, (was.get(name), now.get(name))) for name in {**was, **now})
 
 
 def _models(judges: Sequence[Json] | None) -> dict[str, str]:

@@ -17,12 +17,13 @@ from evalkit.decision import FEW_LABELS, Decision, Kind, Metrics, decide, kind_o
 from evalkit.errors import ConfigError
 from evalkit.scoring.compare import SCORE, Comparison, RunEntry, compare_runs
 from evalkit.scoring.labels import labels_for, labels_to_decide
+from evalkit.scoring.looks import unit_answers
 from evalkit.scoring.pipeline import verdicts_of
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Tally, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.paired import tango, widest
-from evalkit.types import Case, Metric, Verdict
+from evalkit.types import Case, Metric
 from evalkit.values import Json, JsonObject, frozen
 
 State: TypeAlias = Literal["same", "not_worse", "worse", "unknown"]
@@ -282,15 +283,15 @@ def _settings(runs: Sequence[RunEntry], manifests: Sequence[Json]) -> Iterator[S
     flat = [dict(_flat(run.config.dump())) for run in runs]
     answered = [{one.completion.model for one in run.judgments if one.completion is not None} for run in runs]
     reported = [", ".join(sorted(filter(None, names))) for names in answered]
-    models = [[one.get("model") for one in each.get("judges") or ()] for each in manifests]
-    if all(models) and flat[0].get("judge.model") == flat[1].get("judge.model"):  # with the hash of local weights
-        flat = [each | {"judge.model": ", ".join(map(str, own))} for each, own in zip(flat, models, strict=True)]
-    if all(reported):
-        flat = [each | {"judge.reported_model": own} for each, own in zip(flat, reported, strict=True)]
-    if all(one.get("prompt_hashes") for one in manifests):
-        hashes = [{f"prompt.{name}": one for name, one in each["prompt_hashes"].items()} for each in manifests]
-        flat = [settings | found for settings, found in zip(flat, hashes, strict=True)]
-    for name in dict.fromkeys(name for settings in flat for name in settings):
+    models = [", ".join(str(one.get("model")) for one in each.get("judges") or ()) for each in manifests]
+    if flat[0].get("judge.model") != flat[1].get("judge.model"):
+        models = []  # else they have the hash of local weights
+    hashes = [{f"prompt.{name}": one for name, one in (each.get("prompt_hashes") or {}).items()} for each in manifests]
+    more = [[{"judge.model": own} for own in models if own], [{"judge.reported_model": own} for own in reported if own]]
+    for both in (*more, hashes):
+        if len(both) == len(flat) and all(both):
+            flat = [settings | found for settings, found in zip(flat, both, strict=True)]
+    for name in flat[0] | flat[1]:
         one, two = (settings.get(name) for settings in flat)
         part = _PARTS.get(name.partition(".")[0])
         if one != two and part is not None and name not in _NO_VERDICT:
@@ -355,16 +356,12 @@ def _outcomes(run: RunEntry, unit: str) -> Iterator[dict[tuple[Any, ...], object
     config = run.config.with_({"mode.samples": 1})
     for sample in sorted({one.sample for one in run.judgments}):
         own = [replace(one, sample=0) for one in run.judgments if one.sample == sample]
-        verdicts = [one for one in verdicts_of(config, run.cases, own) if (len(one.unit) == 2) == (unit == "pair")]
-        if unit == "item":
-            yield {(v.case_id, v.unit, item.id): item.answer for v in verdicts for item in v.items}
-        else:
-            yield {(v.case_id, v.unit): _outcome(v) for v in verdicts}
-
-
-def _outcome(verdict: Verdict) -> object:
-    given = (one for one in (verdict.winner, verdict.class_name, verdict.score) if one is not None)
-    return next(given, "abstained" if verdict.reason == "abstained" else None)
+        answers = unit_answers(verdicts_of(config, run.cases, own), 1 + (unit == "pair"), items=unit == "item")
+        yield {
+            key: "abstained" if answer is None and reason == "abstained" else answer
+            for key, answer, reason, _ in answers
+            if key[2] or unit != "item"
+        }
 
 
 def _share(pairs: Sequence[tuple[Ints, Ints]], changed: Callable[..., Any]) -> tuple[Floats, Bools]:

@@ -16,8 +16,9 @@ often the answers to a case differ by themselves, or about how hard cases are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from math import exp, isfinite, log
 from typing import Final, Literal
 
@@ -123,17 +124,29 @@ def answers_of(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> di
     """
     failed = {(one.case_id, one.unit) for one in judgments if one.status == "failed"}
     size = 1 if all(len(one.unit) == 1 for one in judgments) else 2
-    found: dict[Unit, tuple[Answer, Answer]] = {}
+    return {
+        (case, unit, item): (None if (case, unit) in failed else reason if answer is None else answer, label)
+        for (case, unit, item), answer, reason, label in unit_answers(verdicts, size)
+    }
+
+
+def unit_answers(
+    verdicts: Sequence[Verdict], size: int, *, items: bool = True
+) -> Iterator[tuple[Unit, Answer, str, Answer]]:
+    """Yield each unit of verdicts with the answer, the reason and the label.
+
+    Args:
+        verdicts: the verdicts.
+        size: the number of responses of a unit.
+        items: whether the items of a checklist are units.
+    """
     for verdict in verdicts:
-        if len(verdict.unit) != size:
-            continue
-        given = next((one for one in (verdict.winner, verdict.class_name, verdict.score) if one is not None), None)
-        whole: list[tuple[str, Answer, str, Answer]] = [("", given, verdict.reason, verdict.label)]
-        for item, answer, reason, label in [(i.id, i.answer, i.reason, i.label) for i in verdict.items] or whole:
-            answered = (verdict.case_id, verdict.unit) not in failed
-            value = (reason if answer is None else answer) if answered else None
-            found[verdict.case_id, verdict.unit, item] = value, label
-    return found
+        if len(verdict.unit) == size:
+            given = next((one for one in (verdict.winner, verdict.class_name, verdict.score) if one is not None), None)
+            whole: list[tuple[str, Answer, str, Answer]] = [("", given, verdict.reason, verdict.label)]
+            rows = [(item.id, item.answer, item.reason, item.label) for item in verdict.items if items]
+            for item, answer, reason, label in rows or whole:
+                yield (verdict.case_id, verdict.unit, item), answer, reason, label
 
 
 def as_numbers(looks: Sequence[Sequence[Answer]], labels: Sequence[Answer], span: float) -> tuple[Floats, Floats]:
@@ -200,10 +213,10 @@ def look_facts(values: Floats, right: Floats, cluster: Ints) -> LookFacts:
         right: (looks, units) how right they are, NaN if unknown.
         cluster: (units,) the cluster of each unit, from 0, each with a unit.
     """
-    last, single = len(values) - 1, 1 - FALSE_ALARMS
-    agreement = _metric("watch/agreement", right[-1], cluster, (0.0, 1.0), single)
+    last, share = len(values) - 1, partial(_metric, cluster=cluster, ends=(0.0, 1.0), confidence=1 - FALSE_ALARMS)
+    agreement = share("watch/agreement", right[-1])
     if last < BASELINE:
-        flips = _metric("watch/flips", _distance(values[0], values[1]), cluster, (0.0, 1.0), single) if last else None
+        flips = share("watch/flips", _distance(values[0], values[1])) if last else None
         noise = None if flips is None else replace(flips, name="watch/noise")
         return LookFacts(flips, noise, None, agreement, None, 1.0)
     all_looks = 1 - FALSE_ALARMS / _looks_like(last)
@@ -211,8 +224,8 @@ def look_facts(values: Floats, right: Floats, cluster: Ints) -> LookFacts:
     noisy = np.where(np.isfinite(differ), noisy, np.nan)
     excess, change = differ - noisy, right[-1] - right[:BASELINE].mean(axis=0)
     return LookFacts(
-        _metric("watch/flips", differ, cluster, (0.0, 1.0), single),
-        _metric("watch/noise", noisy, cluster, (0.0, 1.0), single),
+        share("watch/flips", differ),
+        share("watch/noise", noisy),
         _metric("watch/excess_flips", excess, cluster, (-0.5, 1.0), all_looks),  # by the triangle inequality
         agreement,
         _metric("watch/agreement_change", change, cluster, (-1.0, 1.0), all_looks),
