@@ -162,20 +162,20 @@ def contrasts(
         {"scoring.bootstrap": 0, "scoring.cluster": None, "dataset.benchmark": None}
     )
     asked = {case.id for case in everything}
-    found: dict[tuple[str, tuple[int, ...]], Verdict] = {}
     pointwise = config.mode.name in SINGLE
-    for verdict in score_run(plain, everything, judgments).verdicts:
-        if len(verdict.unit) == (1 if pointwise else 2):
-            found[verdict.case_id, verdict.unit] = verdict
+    verdicts = score_run(plain, everything, judgments).verdicts
+    found = {(one.case_id, one.unit): one for one in verdicts if len(one.unit) == (1 if pointwise else 2)}
+    withheld = {one.case_id for one in found.values() if config.judge.cascades and one.reason == "abstained"}
     scale = _scale(config)
 
     def answers(probe: Probe, of: str) -> Answers:
         names = [f"{case.id}{SEPARATOR}{of}" if of else case.id for case in cases]
         alone = pointwise and of == probe.name
         units = [(0,) if alone else unit_of(case, probe, config) for case in cases]
-        verdicts = [found.get(key) for key in zip(names, units, strict=True)]
-        withheld = config.judge.cascades and {one.case_id for one in found.values() if one.reason == "abstained"}
-        return _answers(config, verdicts, [name in asked and not (withheld and name in withheld) for name in names])
+        rows = [_answer(config, found.get(key)) for key in zip(names, units, strict=True)]
+        value, verdict, first, second = np.array(rows, dtype=np.float64).reshape(-1, 4).T
+        is_asked = [name in asked and name not in withheld for name in names]
+        return Answers(value, verdict, first, second, np.array(is_asked, dtype=bool))
 
     made = []
     for probe in probes:
@@ -199,26 +199,21 @@ def _scale(config: RunConfig) -> Scale | None:
     return Scale(0.0, 1.0 if rubric.positive is not None else max(1.0, len(rubric.classes) - 1.0), 1.0)
 
 
-def _answers(config: RunConfig, verdicts: Sequence[Verdict | None], asked: Sequence[bool]) -> Answers:
-    count, classes, positive = len(verdicts), [*config.rubric.classes], config.rubric.positive
-    value, verdict, first, second = (np.full(count, np.nan) for _ in range(4))
-    for place, one in enumerate(verdicts):
-        if one is None or one.reason == "missing":
-            continue
-        if one.class_name is not None:  # the value of a class that has no order is unknown
-            verdict[place] = classes.index(one.class_name) if positive is None else one.class_name == positive
-            value[place] = verdict[place] if config.rubric.ordered or positive is not None else np.nan
-            continue
-        if one.score is None and config.mode.name in SINGLE:
-            continue
-        if one.score is not None:
-            value[place] = verdict[place] = one.score
-            continue
-        verdict[place] = _CODE[one.winner]
-        value[place] = verdict[place] if one.margin is None else one.margin
-        first[place] = verdict[place] if one.orders is None else _CODE[one.orders.first]
-        second[place] = np.nan if one.orders is None else _CODE[one.orders.second]
-    return Answers(value, verdict, first, second, np.array(asked, dtype=bool))
+def _answer(config: RunConfig, verdict: Verdict | None) -> tuple[float | None, ...]:
+    """Return what `Answers` has of a verdict: value, verdict, and the winner in each order alone."""
+    rubric, pair = config.rubric, config.mode.name not in SINGLE
+    if verdict is None or verdict.reason == "missing":
+        return (None,) * 4
+    if verdict.class_name is not None:  # the value of a class that has no order is unknown
+        number = float([*rubric.classes].index(verdict.class_name))
+        if rubric.positive is not None:
+            number = float(verdict.class_name == rubric.positive)
+        return number if rubric.ordered or rubric.positive is not None else None, number, None, None
+    if verdict.score is not None or not pair:
+        return verdict.score, verdict.score, None, None
+    winner, orders = _CODE[verdict.winner], verdict.orders
+    turns = (winner, None) if orders is None else (_CODE[orders.first], _CODE[orders.second])
+    return winner if verdict.margin is None else verdict.margin, winner, *turns
 
 
 def _orders(
@@ -229,15 +224,13 @@ def _orders(
     With both orders in every run, these are the two orders of the original case; else the case with its responses
     swapped, read back.
     """
+    toward = np.ones(len(base.value))
     if config.swap.policy == "both":
-
-        def alone(one: Answers, order: Floats) -> Answers:
-            return Answers(order, order, order, order, one.asked)
-
-        pair = alone(base, base.second), alone(repeat, repeat.second), alone(base, base.first)
-        return *pair, np.ones(len(base.value))
+        turns = ((base.second, base), (repeat.second, repeat), (base.first, base))
+        base, repeat, edited = (Answers(order, order, order, order, one.asked) for order, one in turns)
+        return base, repeat, edited, toward
     back = Answers(-edited.value, -edited.verdict, -edited.first, -edited.second, edited.asked)
-    return base, repeat, back, -np.ones(len(base.value))
+    return base, repeat, back, -toward
 
 
 def probe_statistics(one: Contrast, span: float) -> Iterator[Statistic]:
@@ -303,25 +296,13 @@ def outcomes(
     p = [p_value(one.tested, clusters, one_sided=one.one_sided) for one in found]
     p += [p_value(one, clusters, one_sided=True) for one in silences]
     adjusted = holm(p)
-    alpha, count = 1 - scoring.confidence, len(found)
-    made = []
-    for place, one in enumerate(found):
-        known = np.isfinite(one.tested)
-        mean = float(one.tested[known].mean()) if known.any() else None
-        own, silent = adjusted[place], adjusted[count + place]
-        made.append(
-            Outcome(
-                one,
-                p[place],
-                own,
-                mean,
-                own is not None and own <= alpha and (mean or 0.0) != 0,
-                silent is not None and silent <= alpha,
-                _detectable(one, clusters, scoring.confidence, len(found), unit),
-                int(known.sum()),
-                span,
-            )
-        )
+    alpha, made = 1 - scoring.confidence, []
+    for one, raw, own, silent in zip(found, p, adjusted, adjusted[len(found) :], strict=False):
+        known = one.tested[np.isfinite(one.tested)]
+        mean = float(known.mean()) if len(known) else None
+        falls, is_silent = (p is not None and p <= alpha for p in (own, silent))
+        detectable = _detectable(one, clusters, scoring.confidence, len(found), unit)
+        made.append(Outcome(one, raw, own, mean, falls and (mean or 0.0) != 0, is_silent, detectable, len(known), span))
     return made
 
 
@@ -384,11 +365,13 @@ def audit_metrics(
         metrics[name] = Metric(
             name, None if result.detectable is None else round_metric(result.detectable), n=result.n, note=why
         )
-    order = {name: place for place, name in enumerate(_NAMES)}
-    names = sorted(metrics, key=lambda name: order[name.rpartition("/")[2]])
     by_probe: Mapping[str, int] = {probe.name: place for place, probe in enumerate(probes)}
-    names.sort(key=lambda name: by_probe[name.split("/")[1]])
-    return {name: metrics[name] for name in names}, tested
+
+    def order(name: str) -> tuple[int, int]:
+        _, probe, kind = name.split("/")
+        return by_probe[probe], _NAMES.index(kind)
+
+    return {name: metrics[name] for name in sorted(metrics, key=order)}, tested
 
 
 _NAMES = ("shift", "passed", "flip_rate", "robustness", "detectable", "missing")
