@@ -17,6 +17,7 @@ from evalkit.core.display import dollars, estimate, fixed, number, relative
 from evalkit.core.translation import Translator, in_every_language, translator
 from evalkit.decision import decide_for_judges
 from evalkit.gating import GATE, gate_lines
+from evalkit.report.comparison import with_interval
 from evalkit.report.findings import TABLES, findings_of
 from evalkit.report.findings.decisions import USES
 from evalkit.report.findings.sweeps import choice_findings, dataset_name
@@ -103,9 +104,7 @@ def judge_table(metrics: Mapping[str, Metric], confidence: float = 0.95) -> Tabl
     for judge in judges:
         found = [_of(metrics, judge, name) for name in known]
         decision = in_every_language(USES[decisions[judge].use])[0] if judge in decisions else "–"
-        table.add_row(
-            judge, decision, *(f"{number(one.value)} {interval(one)}".strip() if one else "–" for one in found)
-        )
+        table.add_row(judge, decision, *(with_interval(one) if one else "–" for one in found))
     return table
 
 
@@ -162,7 +161,7 @@ def print_changes(before: RunResult, after: RunResult) -> None:
     none = Metric("", None)
     for name in CATALOG.main([name for name, metric in after.metrics.items() if _shown(metric)], ROWS):
         known = [run.metrics.get(name, none) for run in (before, after)]
-        cells = [f"{number(metric.value)} {interval(metric)}".rstrip() for metric in known]
+        cells = [with_interval(metric) for metric in known]
         if cells[0] != cells[1]:
             table.add_row(name, *cells)
     if table.row_count:

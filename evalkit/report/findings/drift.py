@@ -91,19 +91,17 @@ def _changes(drift: Drift) -> Iterator[Message]:
                 for one in own[:MOST]
             ]
             yield _TEXTS[part].fill(details=joined([*named, *(["…"] if len(own) > MOST else [])]))
-    if changes.copied and not changes.settings:
-        yield _TEXTS["copied"].fill(n=changes.copied, asked=changes.asked)
-    if changes.answers:
-        key = "answers" if drift.separable else "other_answers"
-        yield _TEXTS[key].fill(n=changes.answers, shared=changes.shared)
-    if changes.data:
-        yield _TEXTS["data"].fill(n=changes.data, shared=changes.shared)
-    if changes.only_before or changes.only_after:
-        yield _TEXTS["cases"].fill(before=changes.only_before, after=changes.only_after)
-    if changes.labels:
-        yield _TEXTS["labels"].fill(n=changes.labels)
-    if changes.unknown:
-        yield _TEXTS["unknown"]
+    counts = {
+        "copied": 0 if changes.settings else changes.copied,
+        "answers" if drift.separable else "other_answers": changes.answers,
+        "data": changes.data,
+        "cases": changes.only_before + changes.only_after,
+        "labels": changes.labels,
+        "unknown": changes.unknown,
+    }
+    values = {"before": changes.only_before, "after": changes.only_after}
+    values |= {"asked": changes.asked, "shared": changes.shared}
+    yield from (_TEXTS[key].fill(n=n, **values) for key, n in counts.items() if n)
 
 
 def _value(value: Any) -> str:

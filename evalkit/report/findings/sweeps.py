@@ -11,12 +11,11 @@ from typing import Final
 
 from evalkit.core.display import dollars, interval, percent
 from evalkit.core.translation import LANGUAGES, Message, Text, gettext, joined, ngettext, pgettext, translator
-from evalkit.decision import Reason, side
+from evalkit.decision import Reason, known, side
 from evalkit.report.findings.decisions import USES, counted, evidence, label_count, limit_text, reason_text, tone
 from evalkit.report.findings.finding import Finding, Tone, finding
 from evalkit.report.texts import metric_title
 from evalkit.scoring.leaderboard import ACCURACY, CONSISTENCY, CONTRADICTION, COST, Choice, Leaderboard, Standing
-from evalkit.types import Metric
 
 FIRST, LENGTH = "position/first_rate", "length/slope_at_label"
 NAMED = 4
@@ -232,12 +231,10 @@ def _cheap(board: Leaderboard, choice: Choice, names: Mapping[str, str]) -> Iter
 
 
 def _consistency(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
-    known = [
-        (metric.value, row) for row in ranked if (metric := row.metrics.get(CONSISTENCY)) and metric.value is not None
-    ]
-    if len(known) < 2:
+    rows = [row for row in ranked if known(row.metrics, CONSISTENCY) is not None]
+    if len(rows) < 2:
         return
-    (_, low), (_, high) = min(known, key=lambda one: one[0]), max(known, key=lambda one: one[0])
+    low, high = (best(rows, key=lambda row: row.metrics[CONSISTENCY].value or 0.0) for best in (min, max))
     worst, top = percent(low.metrics[CONSISTENCY]), percent(high.metrics[CONSISTENCY])
     if worst == top:
         text = gettext("All keep their verdict in {rate} of pairs when the order is swapped.", rate=top)
@@ -256,8 +253,8 @@ def _consistency(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterat
 def _contradictions(board: Leaderboard, ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
     """Yield how often scores contradict comparisons by the same judge."""
     jobs = {row.job for row in ranked}
-    known = [one for one in board.contradictions if one.scores in jobs and one.metrics[CONTRADICTION].value is not None]
-    if not known:
+    decided = [one for one in board.contradictions if one.scores in jobs and known(one.metrics, CONTRADICTION)]
+    if not decided:
         return
     rates = [
         gettext(
@@ -266,7 +263,7 @@ def _contradictions(board: Leaderboard, ranked: Sequence[Standing], names: Mappi
             comparisons=names[one.comparisons],
             rate=percent(one.metrics[CONTRADICTION]),
         )
-        for one in known[:NAMED]
+        for one in decided[:NAMED]
     ]
     text = gettext(
         "Share of pairs, decided by both, in which scores contradict comparisons: {rates}.",
@@ -276,9 +273,8 @@ def _contradictions(board: Leaderboard, ranked: Sequence[Standing], names: Mappi
 
 
 def _places(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
-    known, measured = _known(ranked, FIRST), _measured(ranked, FIRST)
-    swayed = [row for row, metric in known if side(metric, 0.5) == "above"]
-    first, second = len(swayed), sum(side(metric, 0.5) == "below" for _, metric in known)
+    measured, swayed, others = _by_side(ranked, FIRST, 0.5)
+    first, second = len(swayed), len(others)
     if first and not second:
         text = ngettext(
             "{n} of {all} configurations clearly prefers the answer shown first, none the second: {names}.",
@@ -294,23 +290,20 @@ def _places(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Fi
 
 
 def _lengths(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Finding]:
-    known = _known(ranked, LENGTH)
-    if swayed := [row for row, metric in known if side(metric, 0.0) == "above"]:
+    measured, swayed, _ = _by_side(ranked, LENGTH, 0.0)
+    if swayed:
         text = ngettext(
             "{n} of {all} configurations prefers longer answers beyond what the labels explain: {names}.",
             "{n} of {all} configurations prefer longer answers beyond what the labels explain: {names}.",
             len(swayed),
-            all=_measured(ranked, LENGTH),
+            all=measured,
             names=_names(swayed, names),
         )
         yield finding(LENGTH, "warn", text)
 
 
-def _measured(ranked: Sequence[Standing], name: str) -> int:
-    """Return how many configurations have a value of a metric, with or without an interval."""
-    return sum(metric.value is not None for row in ranked if (metric := row.metrics.get(name)) is not None)
-
-
-def _known(ranked: Sequence[Standing], name: str) -> list[tuple[Standing, Metric]]:
-    """Return the configurations whose metric has an interval, with it."""
-    return [(row, metric) for row in ranked if (metric := row.metrics.get(name)) and metric.low is not None]
+def _by_side(ranked: Sequence[Standing], name: str, level: float) -> tuple[int, list[Standing], list[Standing]]:
+    """Return how many configurations have a value of a metric, and those whose interval is above and below a level."""
+    metrics = [(row, metric) for row in ranked if (metric := known(row.metrics, name)) is not None]
+    above, below = ([row for row, metric in metrics if side(metric, level) == end] for end in ("above", "below"))
+    return len(metrics), above, below
