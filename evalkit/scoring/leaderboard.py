@@ -430,4 +430,4 @@ def _kappa(verdicts: Sequence[Verdict], numbers: Mapping[str, int]) -> Statistic
     label, given = codes.reshape(2, -1)
     every = np.ones(len(label), dtype=bool)
     table = Confusion.of(Tally(np.array(cases), len(numbers)), label, given, every, ~every, range(len(names)))
-    return table.statistic(KAPPA, kappa)
+    return table.statistic(KAPPA, kappa, reach=None)
