@@ -57,13 +57,11 @@ def test_runs_are_aligned_by_case_and_responses():
     second = [verdict(case, *unit, winner=winner) for case, unit, winner in SECOND]
     cluster = {"x": 7, "z": 7}
     runs = align((first, second), lambda one: wins[one.winner], cluster, missing=-2)
-    assert runs.units == [("x", (0, 1)), ("y", (0, 1)), ("z", (0, 1)), ("y", (0, 2))]
     assert runs.codes.tolist() == [[1, -2, -2, -2], [-1, 1, -1, -1]]
     assert runs.tally.case.tolist() == [0, 1, 2, 1]
     assert runs.clusters.number is not None
     assert runs.clusters.number.tolist() == [0, 1, 0]
     both = align((first, second), lambda one: wins[one.winner], cluster, missing=-2, shared=True)
-    assert both.units == [("x", (0, 1)), ("y", (0, 1))]
     assert both.codes.tolist() == [[1, -2], [-1, 1]]
     assert both.tally.case.tolist() == [0, 1]
 

@@ -14,7 +14,7 @@ from evalkit.config import ScoringConfig
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, bisect, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, metric_of_draws, student_share
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.types import Metric, Unit, Verdict
+from evalkit.types import Metric, Verdict
 from evalkit.values import frozen
 
 EXACT_BELOW = 25
@@ -46,13 +46,11 @@ class AlignedRuns:
     """What several runs say about the same pairs.
 
     Attributes:
-        units: the case and the responses of each pair.
         tally: the case of each pair.
         clusters: the clusters of the cases.
         codes: (runs, pairs) the code of each run's verdict.
     """
 
-    units: Sequence[tuple[str, Unit]]
     tally: Tally
     clusters: Clusters
     codes: Codes
@@ -75,19 +73,18 @@ def align(
         missing: the code of a pair without a verdict, less than -1.
         shared: whether pairs that any run lacks are left out.
     """
-    units = list(dict.fromkeys((v.case_id, v.unit) for run in runs for v in run if len(v.unit) == 2))
+    units = dict.fromkeys((v.case_id, v.unit) for run in runs for v in run if len(v.unit) == 2)
     index, absent = {unit: number for number, unit in enumerate(units)}, missing - 1
     codes = np.full((len(runs), len(units)), absent, dtype=np.int8)
     for row, run in zip(codes, runs, strict=True):
         for verdict in run:
             if len(verdict.unit) == 2:
                 row[index[verdict.case_id, verdict.unit]] = code(verdict)
-    if shared:
-        kept = np.flatnonzero((codes != absent).all(axis=0))
-        units, codes = [units[k] for k in kept.tolist()], codes[:, kept]
-    numbers, clusters = number_cases((case for case, _ in units), cluster)
-    tally = Tally(np.array([numbers[case] for case, _ in units], dtype=np.int64), len(numbers))
-    return AlignedRuns(units, tally, clusters, np.maximum(codes, np.int8(missing)))
+    kept = (codes != absent).all(axis=0) | (not shared)
+    cases = [case for (case, _), keep in zip(units, kept, strict=True) if keep]
+    numbers, clusters = number_cases(cases, cluster)
+    tally = Tally(np.array([numbers[case] for case in cases], dtype=np.int64), len(numbers))
+    return AlignedRuns(tally, clusters, np.maximum(codes[:, kept], np.int8(missing)))
 
 
 def number_cases(names: Iterable[str], cluster: Mapping[str, int]) -> tuple[dict[str, int], Clusters]:
