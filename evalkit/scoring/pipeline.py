@@ -12,7 +12,7 @@ import numpy as np
 
 from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import CHECKLIST, RunConfig
-from evalkit.core.scale import Classes, Scale
+from evalkit.core.scale import Classes
 from evalkit.decision import judges_of, metrics_of
 from evalkit.errors import ConfigError
 from evalkit.results import RunResult
@@ -20,29 +20,14 @@ from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.columns import ClassColumns, PairColumns, VerdictColumns, all_pairs
 from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgments
 from evalkit.scoring.labels import given_weights, label_weights, labels_needed, weigh_labels
-from evalkit.scoring.metrics.biases import class_decision_statistics, item_decision_statistics
-from evalkit.scoring.metrics.checklists import checklist_statistics, evidence_statistics
-from evalkit.scoring.metrics.classes import (
-    SHARE,
-    class_extras,
-    class_statistics,
-    split_class_rate,
-)
-from evalkit.scoring.metrics.corrections import RANDOM, class_corrections, mean_corrections
-from evalkit.scoring.metrics.panels import cascade_statistics, class_panel_statistics, panel_statistics
-from evalkit.scoring.metrics.rates import (
-    FrontierPoint,
-    cost_statistics,
-    frontier,
-    missing_statistics,
-    weight_statistics,
-)
+from evalkit.scoring.metrics import CORRECTIONS, EACH, RUN
+from evalkit.scoring.metrics.classes import SHARE
+from evalkit.scoring.metrics.corrections import RANDOM
+from evalkit.scoring.metrics.rates import FrontierPoint, cost_statistics, frontier
 from evalkit.scoring.metrics.refits import FittedVote, fitted_classes, fitted_pairs, widened
-from evalkit.scoring.metrics.repeats import class_sample_statistics
 from evalkit.scoring.metrics.subsets import subset_results, with_intervals
 from evalkit.scoring.metrics.transport import with_results
-from evalkit.scoring.metrics.turns import turn_statistics
-from evalkit.scoring.run_metrics import Found, extra_results, statistics
+from evalkit.scoring.run_metrics import EXTRAS, computed, values_of
 from evalkit.scoring.slices import slice_results
 from evalkit.scoring.stats.arrays import Bools, Floats
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, measure
@@ -68,7 +53,7 @@ from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel, check_names, metr
 from evalkit.scoring.verdicts.pointwise import compare_scores, control_length, score_lists, score_responses
 from evalkit.scoring.verdicts.rewards import differences, reward_margins
 from evalkit.types import Case, ItemVerdict, Judgment, Metric, Unit, Verdict
-from evalkit.values import Json, frozen
+from evalkit.values import Json, JsonObject, frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +137,11 @@ def score_without_intervals(
     run = _resolve_run(config, cases, judgments, clusters)
     kind, judges = run.kind, [*run.each.values()]
     weights = given_weights(kind.cases)
-    more, tables = kind.extras(run.verdicts, run.judgments, clusters)
-    details = dict(tables)
-    if run.cascade is not None:
-        details["cascade"] = run.cascade.table(config.judge)
-    found = [*run.statistics(), *more, *run.costs()]
-    for name, verdicts, own in run.asked_all:
-        corrected = kind.corrections(verdicts, clusters, weights)[0]
-        found += prefix_judge(name, [*kind.statistics(verdicts, own), *_if_unlabeled(corrected)])
+    metrics, tables = computed([*EACH, *EXTRAS, *RUN], run.values(clusters))
+    found, details = [*metrics], dict(tables)
+    for name, values in run.values_by_judge(clusters):
+        corrected = computed(CORRECTIONS, values)[0]
+        found += prefix_judge(name, [*computed(EACH, values)[0], *_if_unlabeled(corrected)])
     fitted, subsets = None, list[Statistic]()
     if (panel := run.panel) is not None and run.cascade is None:
         fitted = kind.refit(panel, run.verdicts, judges) if kind.refit and panel.vote == DAWID_SKENE else None
@@ -185,9 +167,9 @@ def verdict_statistics(
         ConfigError: as `score_run`.
     """
     run = _resolve_run(config, cases, judgments, clusters)
-    found = [*run.statistics(), *run.costs()]
-    for name, verdicts, own in run.asked_all:
-        found += prefix_judge(name, run.kind.statistics(verdicts, own))
+    found = [*computed([*EACH, *RUN], run.values())[0]]
+    for name, values in run.values_by_judge():
+        found += prefix_judge(name, computed(EACH, values)[0])
     return run.finished(found)
 
 
@@ -214,7 +196,7 @@ def verdicts_by_judge(run: RunResult) -> Mapping[str, Sequence[Verdict]]:
 
 @frozen
 class _Kind:
-    """How judgments become verdicts of some kind, and how verdicts become statistics.
+    """How judgments become verdicts of some kind.
 
     Attributes:
         config: the config with its settled rules.
@@ -225,10 +207,6 @@ class _Kind:
         decide: maps a cascade, all judgments and the verdicts of its judges to those of the cascade.
         certainty: maps a judge's verdicts and judgments to how sure it is of each verdict.
         objects: maps verdicts, those of each judge by name and the cascade to `Verdict` objects.
-        statistics: maps the verdicts and judgments of a judge or a panel to the metrics of either.
-        overall: maps verdicts, judgments and the verdicts of the judges of a panel to metrics of the run alone.
-        extras: maps verdicts, judgments and clusters to corrections, models, rankings and tables.
-        corrections: maps verdicts, clusters and weights of cases to what `corrected/` has of one judge.
         refit: maps a panel, its verdicts and those of its judges to the vote that is fitted again; `None` without one.
         notes: how settings were interpreted.
         pseudo: what the intervals of shares of right verdicts add to resampled totals.
@@ -242,10 +220,6 @@ class _Kind:
     decide: Callable[[Cascade, JudgmentColumns, Sequence[Any]], Any]
     certainty: Callable[[Any, JudgmentColumns], Vote]
     objects: Callable[[Any, Mapping[str, Any], Cascade | None], Verdicts]
-    statistics: Callable[[Any, JudgmentColumns], Measures]
-    overall: Callable[[Any, JudgmentColumns, Sequence[Any]], Measures]
-    extras: Callable[[Any, JudgmentColumns, Clusters], Found]
-    corrections: Callable[[Any, Clusters, Floats | None], tuple[list[Statistic], Json]]
     refit: Callable[[Panel, Any, Sequence[Any]], FittedVote] | None
     notes: tuple[str, ...] = ()
     pseudo: PseudoCounts | None = None
@@ -259,20 +233,15 @@ def _comparisons(
 ) -> _Kind:
     """Return how pairs, lists or scored responses are compared."""
     notes, config, pairs = aggregate_notes(config, judgments), settled(config, judgments), all_pairs(cases)
-    name, scale = config.judge.label, Scale.of(config.rubric)
     return _Kind(
         config,
         cases,
         pairs,
         resolve=lambda own: resolve(config, cases, own, pairs),
         vote=partial(vote, config, cases),
-        decide=partial(decided_pairs, name),
+        decide=partial(decided_pairs, config.judge.label),
         certainty=partial(pair_vote, config),
         objects=partial(verdict_objects, cases, config.scoring.combine, items),
-        statistics=partial(statistics, config, cases),
-        overall=lambda verdicts, _, judges: [*(panel_statistics(scale, verdicts, judges) if judges else ())],
-        extras=partial(extra_results, config, cases),
-        corrections=partial(mean_corrections, config),
         refit=fitted_pairs if config.tie.allow else None,
         notes=notes,
     )
@@ -290,32 +259,9 @@ def _choices(config: RunConfig, cases: Sequence[Case], classes: Classes) -> _Kin
         decide=lambda cascade, _, each: decided_classes(cascade, name, each),
         certainty=class_vote,
         objects=partial(class_verdict_objects, cases),
-        statistics=partial(_class_metrics, config, cases),
-        overall=lambda verdicts, judgments, judges: [
-            *weight_statistics(config, judgments),
-            *(class_panel_statistics(verdicts, judges) if judges else ()),
-        ],
-        extras=lambda verdicts, _, clusters: class_extras(config, verdicts, clusters, given_weights(cases)),
-        corrections=partial(class_corrections, config),
         refit=fitted_classes,
         pseudo=SHARE,
     )
-
-
-def _class_metrics(
-    config: RunConfig, cases: Sequence[Case], verdicts: ClassColumns, judgments: JudgmentColumns
-) -> Measures:
-    """Return the metrics of the classes of one judge or a panel."""
-    found: Measures = [
-        *class_statistics(verdicts),
-        *class_decision_statistics(verdicts),
-        *missing_statistics(judgments),
-        *turn_statistics(cases, Scale.of(config.rubric), verdicts),
-    ]
-    repeated = config.mode.samples > 1
-    if repeated and not verdicts.votes:
-        found += class_sample_statistics(verdicts, judgments)
-    return [*found, split_class_rate(verdicts)] if repeated or verdicts.votes else found
 
 
 @frozen
@@ -344,24 +290,17 @@ class _Run:
     notes: tuple[str, ...]
     checklists: Callable[[], Measures] | None
 
-    @property
-    def asked_all(self) -> list[tuple[str, Any, JudgmentColumns]]:
-        """The judges that were asked about every unit, in a cascade the first one: names, verdicts and judgments."""
-        every = [(name, verdicts, self.by_judge[name]) for name, verdicts in self.each.items()]
-        return every if self.cascade is None else every[:1]
+    def values(self, clusters: Clusters | None = None) -> JsonObject:
+        """Return what the metrics of the run are computed from; without clusters, only rates and means of verdicts."""
+        judges = None if self.cascade is not None else [*self.each.values()]
+        more = {"judges": judges or None, "cascade": self.cascade}
+        return values_of(self.kind.config, self.kind.cases, self.judgments, self.verdicts, clusters) | more
 
-    def statistics(self) -> Measures:
-        """Return the rates and means of the verdicts."""
-        judges = [*self.each.values()] if self.cascade is None else []
-        overall = self.kind.overall(self.verdicts, self.judgments, judges)
-        return [*self.kind.statistics(self.verdicts, self.judgments), *overall]
-
-    def costs(self) -> Measures:
-        """Return the cost of the answers, and how a cascade saves some."""
-        found: Measures = [*cost_statistics(self.judgments)]
-        if self.cascade is not None:
-            found += cascade_statistics(self.kind.config, self.cascade, self.verdicts, self.judgments)
-        return found
+    def values_by_judge(self, clusters: Clusters | None = None) -> Iterator[tuple[str, JsonObject]]:
+        """Yield the same for each judge that was asked about every unit: in a cascade, the first one."""
+        config, cases = self.kind.config, self.kind.cases
+        for name, verdicts in [*self.each.items()][: None if self.cascade is None else 1]:
+            yield name, values_of(config, cases, self.by_judge[name], verdicts, clusters)
 
     def finished(self, found: Measures) -> Measures:
         """Return the metrics with those of checklists, and with the weights of labels."""
@@ -433,23 +372,14 @@ def _checklist_metrics(
 ) -> Measures:
     """Return the metrics of checklists, which are scored besides as if the judge had given their scores."""
     asked = read_judgments(cases, judgments, ())
-
-    def of(columns: ItemColumns, own: JudgmentColumns) -> Measures:
-        return [
-            *checklist_statistics(columns, config.scoring.checklist),
-            *evidence_statistics(columns, cases),
-            *item_decision_statistics(columns),
-            *missing_statistics(own),
-            *turn_statistics(cases, Scale.of(config.rubric), columns),
-        ]
-
-    found: Measures = [*of(items, asked), *cost_statistics(asked)]
+    found = [*computed([*EACH, cost_statistics], values_of(config, cases, asked, items))[0]]
     if config.dataset.benchmark is not None:
         rule = getattr(find_benchmark(config.dataset.benchmark), "item_rule", None)
         found += [] if rule is None else rule(items)
     if len(each) > 1:
         for name, columns in each.items():
-            found += prefix_judge(name, of(columns, asked.select(name)))
+            values = values_of(config, cases, asked.select(name), columns)
+            found += prefix_judge(name, computed(EACH, values)[0])
     return found
 
 
@@ -511,7 +441,7 @@ def _subsets(
     )
 
 
-def _if_unlabeled(found: Sequence[Statistic]) -> Sequence[Statistic]:
+def _if_unlabeled(found: Sequence[Statistic | Metric]) -> Sequence[Statistic | Metric]:
     """Return a judge's rates corrected by labels if some answers have a label and others have none."""
     return found if any(one.note and RANDOM in one.note for one in found) else ()
 

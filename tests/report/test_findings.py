@@ -28,8 +28,10 @@ from evalkit.scoring import score_run
 from evalkit.scoring.columns import ClassColumns
 from evalkit.scoring.judgments import ABSTAINED, MISSING
 from evalkit.scoring.labels import labels_needed
+from evalkit.scoring.metrics import MODELS
 from evalkit.scoring.metrics.biases import class_decision_statistics
-from evalkit.scoring.metrics.classes import class_confusion, class_extras, class_statistics
+from evalkit.scoring.metrics.classes import class_confusion, class_statistics
+from evalkit.scoring.run_metrics import computed
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case, Judgment, Metric, Response
@@ -259,7 +261,8 @@ def columns(rows: Sequence[tuple[int, int]], classes: int = 2) -> ClassColumns:
 
 def scored_classes(rows: Sequence[tuple[int, int]], classes: int = 2) -> Mapping[str, Metric]:
     own, clusters = columns(rows, classes), Clusters.each(len(rows))
-    found = [*class_statistics(own), *class_decision_statistics(own), *class_extras(CONFIG, own, clusters)[0]]
+    extras, _ = computed(MODELS, {"config": CONFIG, "classes": own, "clusters": clusters})
+    found = [*class_statistics(own), *class_decision_statistics(own), *extras]
     made = measure([one for one in found if isinstance(one, Statistic)], CONFIG.scoring, clusters)
     made |= {one.name: one for one in found if isinstance(one, Metric)}
     return made | {LABELS_NEEDED: labels_needed(made, {}, 0.95)}
@@ -366,7 +369,7 @@ def test_corrected_rates_name_youdens_j():
 
 def test_the_confusion_matrix_has_the_classes_of_the_rubric():
     own = columns([(0, 0), (1, 1), (2, 1), (2, U), (2, X), (X, 0)], 3)
-    figure = confusion(class_confusion(own))
+    figure = confusion(class_confusion(own)[1]["confusion"])
     assert figure is not None
     drawn = str(figure.svg)
     for name in (*NAMES, "cannot_ass", "missing"):

@@ -22,8 +22,10 @@ from evalkit.errors import ConfigError
 from evalkit.scoring import score_run, verdicts_of
 from evalkit.scoring.columns import ClassColumns
 from evalkit.scoring.judgments import ABSTAINED, MISSING, SPLIT, read_judgments
-from evalkit.scoring.metrics.classes import class_confusion, class_extras, class_statistics
+from evalkit.scoring.metrics import MODELS
+from evalkit.scoring.metrics.classes import class_confusion, class_statistics
 from evalkit.scoring.metrics.panels import class_panel_statistics
+from evalkit.scoring.run_metrics import computed
 from evalkit.scoring.stats import coefficients
 from evalkit.scoring.stats.bootstrap import Statistic, measure
 from evalkit.scoring.stats.clusters import Clusters
@@ -58,6 +60,10 @@ def columns_of(verdicts, labels=None, classes=3, *, positive=0, ordered=False, a
         abstain=abstain,
         **more,
     )
+
+
+def class_extras(config, columns, clusters):
+    return computed(MODELS, {"config": config, "classes": columns, "clusters": clusters})
 
 
 def values(columns):
@@ -173,7 +179,7 @@ def test_abstentions_are_neither_missing_nor_a_class():
     assert (recall.value, recall.n, recall.missing) == (1.0, 1, 1)
     assert (recall.worst_low, recall.worst_high) == (pytest.approx(0.5), 1.0)
     assert (found["agreement/accuracy"].value, found["agreement/accuracy"].n) == (pytest.approx(5 / 6), 6)
-    matrix = class_confusion(columns_of(verdicts, [0] * 5 + [1] * 5, 2))["labels"]
+    matrix = class_confusion(columns_of(verdicts, [0] * 5 + [1] * 5, 2))[1]["confusion"]["labels"]
     assert matrix["fair"] == {"good": 0, "fair": 1, "unsure": 3, "missing": 1}
 
 

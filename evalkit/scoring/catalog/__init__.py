@@ -1,8 +1,8 @@
 """The metric catalog: name, title, definition, direction and order of every metric, from metrics.toml.
 
 Tables, report titles, gates, summaries, leaderboards and docs/reference/metrics.md derive from it. To add a metric,
-write the function that computes it, call it in `run_metrics`, and add a row there. The rows of a benchmark are in
-benchmarks/NAME.toml.
+write the function that computes it, list it in `evalkit.scoring.metrics`, and add a row there. The rows of a benchmark
+are in benchmarks/NAME.toml.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import numpy as np
 from evalkit.config import ScoringConfig
 from evalkit.scoring.columns import CODES, NAMES, NONE, TIE, A, B, PassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bounds, Codes, Floats, Ints
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, weighted_sum
+from evalkit.scoring.stats.bootstrap import Statistic, Tabled, Tally, measure, weighted_sum
 from evalkit.scoring.stats.bounded_intervals import mixed
 from evalkit.scoring.stats.coefficients import (
     Unread,
@@ -95,17 +95,18 @@ def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Stati
     return [per_order, *orders, both]
 
 
-def confusion_statistics(verdicts: VerdictColumns) -> list[Statistic]:
-    """Return `agreement/kappa_weighted` and `agreement/ac1` of verdicts and labels."""
+def confusion_statistics(verdicts: VerdictColumns) -> Tabled:
+    """Return `agreement/kappa_weighted` and `agreement/ac1` of verdicts and labels, and the table of their counts."""
     table, why = verdicts.confusion(CLASSES), _one_class(verdicts)
     unread = table.unread
     ties = unread.missing.any() or unread.table[1].any() or unread.table[:, 1].any()
     value = partial(ac1, categories=3 if ties else 2)
     reach = mixed(ac1, table.cells.sums, np.eye(9), float(unread.table.sum()))
-    return [
+    found = [
         table.statistic("agreement/kappa_weighted", weighted_kappa, unread.weighted_kappa(1), contrast=True, why=why),
         table.statistic("agreement/ac1", value, _ac1_bounds(unread, value), reach=reach, why=why),
     ]
+    return found, {"confusion": confusion_table(verdicts)} if verdicts.labeled.any() else {}
 
 
 def _ac1_bounds(unread: Unread, value: Callable[[Floats], Floats]) -> Bounds:

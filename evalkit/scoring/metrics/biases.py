@@ -20,18 +20,20 @@ from evalkit.scoring.columns import (
     B,
     ClassColumns,
     PassColumns,
+    ScoreColumns,
     Units,
     VerdictColumns,
     flat,
     sign,
     system_codes,
 )
+from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, ratio, weighted_sum
 from evalkit.scoring.stats.logistic import rate_at_zero, slope
 from evalkit.scoring.verdicts.checklists import MET, ItemColumns
 from evalkit.scoring.verdicts.pairs import pair_margins, passes_of
-from evalkit.scoring.verdicts.pointwise import log_length
+from evalkit.scoring.verdicts.pointwise import log_length, score_slopes
 from evalkit.types import Case
 
 NO_VERDICT = "no pair has a verdict"
@@ -39,7 +41,11 @@ WINNERS = (A, TIE, B)
 
 
 def order_statistics(
-    config: RunConfig, verdicts: VerdictColumns, passes: PassColumns, cases: Sequence[Case], *, panel: bool
+    config: RunConfig,
+    cases: Sequence[Case],
+    verdicts: VerdictColumns,
+    passes: PassColumns,
+    judgments: JudgmentColumns,
 ) -> list[Statistic]:
     """Return `position/repeat_consistency`, `swap_consistency`, `order_effect` and `identical_preference`.
 
@@ -51,13 +57,13 @@ def order_statistics(
 
     Args:
         config: the run's config.
+        cases: the cases.
         verdicts: the verdicts.
         passes: the result of each order.
-        cases: the cases.
-        panel: whether the verdicts are those of a panel.
+        judgments: all judgments.
     """
-    preference = _false_preference(verdicts, passes, cases)
-    return [preference] if panel else [*_order_effects(config, verdicts, passes), preference]
+    preference, several = _false_preference(verdicts, passes, cases), len(judgments.by) > 1
+    return [preference] if several else [*_order_effects(config, verdicts, passes), preference]
 
 
 def _order_effects(config: RunConfig, verdicts: VerdictColumns, passes: PassColumns) -> list[Statistic]:
@@ -212,6 +218,11 @@ def length_models(verdicts: VerdictColumns, cases: Sequence[Case]) -> list[Stati
     return [raw, at_label, win_rate, controlled]
 
 
+def length_slopes(responses: ScoreColumns, cases: Sequence[Case], scale: Scale) -> list[Statistic]:
+    """Return the slopes of scores on length (see `score_slopes`)."""
+    return score_slopes(responses, cases, scale.span)
+
+
 def _why_constant(x: Floats, empty: str) -> str:
     if not len(x):
         return empty
@@ -336,16 +347,16 @@ def decision_statistics(config: RunConfig, cases: Sequence[Case], verdicts: Verd
         yield from _score_leans(config, cases, verdicts)
 
 
-def class_decision_statistics(columns: ClassColumns) -> Iterator[Statistic]:
+def class_decision_statistics(classes: ClassColumns) -> Iterator[Statistic]:
     """Yield the lean of a judge to each class."""
-    for code, name in enumerate(columns.names):
-        yield _lean_to(columns, f"class/{name}", code)
+    for code, name in enumerate(classes.names):
+        yield _lean_to(classes, f"class/{name}", code)
 
 
-def item_decision_statistics(columns: ItemColumns) -> Iterator[Statistic]:
+def item_decision_statistics(items: ItemColumns) -> Iterator[Statistic]:
     """Yield the lean of a checklist's judge to `met`."""
-    if columns.labeled.any():
-        yield _lean_to(columns, "met", MET)
+    if items.labeled.any():
+        yield _lean_to(items, "met", MET)
 
 
 def _lean_to(units: Units, name: str, code: int) -> Statistic:

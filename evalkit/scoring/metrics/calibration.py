@@ -7,11 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from evalkit.scoring.columns import FORCED, TIE, VerdictColumns
+from evalkit.config import RunConfig
+from evalkit.core.scale import Scale
+from evalkit.scoring.columns import FORCED, TIE, ScoreColumns, VerdictColumns
+from evalkit.scoring.metrics.correlation import auc_statistic
 from evalkit.scoring.stats.arrays import Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, share_interval
+from evalkit.scoring.stats.bootstrap import Statistic, Table, Tabled, Tally, share_interval
 from evalkit.scoring.stats.clusters import FOLDS, Clusters
 from evalkit.scoring.stats.logistic import expit, fit, logit, slope
+from evalkit.scoring.verdicts.rewards import differences, reward_slope
 from evalkit.types import Case
 from evalkit.values import JsonObject, frozen
 
@@ -49,10 +53,20 @@ def stated(verdicts: VerdictColumns) -> StatedConfidence:
     return StatedConfidence(verdicts.tally.where(used), verdicts.confidence[used], right, missing)
 
 
-def calibration_statistics(verdicts: VerdictColumns) -> list[Statistic]:
-    """Return `calibration/ece` and `calibration/brier`."""
+def calibration_statistics(verdicts: VerdictColumns, scale: Scale) -> list[Statistic]:
+    """Return `calibration/ece` and `calibration/brier`, which scores on a scale of levels do not have."""
+    if verdicts.passes is None and (verdicts.scores is None or not scale.real):
+        return []
     pairs = stated(verdicts)
     return [ece_statistic("calibration/ece", pairs), brier_statistic("calibration/brier", pairs)]
+
+
+def reward_statistics(verdicts: VerdictColumns, responses: ScoreColumns, scale: Scale) -> list[Statistic]:
+    """Return `calibration/reward_slope` and `agreement/auc`, which only rewards have."""
+    if not scale.real:
+        return []
+    slope = reward_slope(verdicts.pairs, differences(verdicts), verdicts.tally.cases)
+    return [slope, auc_statistic(responses)]
 
 
 def brier_statistic(name: str, pairs: StatedConfidence, why: str = "") -> Statistic:
@@ -111,9 +125,7 @@ Recalibrate = Callable[[Floats, Floats, Floats], Floats]
 """Maps (confidence, right, new confidence) to recalibrated new confidences."""
 
 
-def recalibration(
-    verdicts: VerdictColumns, cases: Sequence[Case], confidence: float, clusters: Clusters
-) -> tuple[list[Statistic], JsonObject]:
+def recalibration(config: RunConfig, cases: Sequence[Case], compared: VerdictColumns, clusters: Clusters) -> Tabled:
     """Return `calibration/slope`, ECE and Brier score after out-of-fold recalibration, and reliability curves.
 
     Clusters are assigned to five folds by the id of their first case. Each fold's confidences are recalibrated on the
@@ -125,12 +137,12 @@ def recalibration(
     et al. 2017, arXiv 1706.04599, section 4.2).
 
     Args:
-        verdicts: the verdicts.
+        config: the run's config.
         cases: the cases.
-        confidence: the confidence of the intervals.
+        compared: the verdicts of a judge that compares.
         clusters: the clusters of the cases.
     """
-    pairs = stated(verdicts)
+    pairs, confidence = stated(compared), config.scoring.confidence
     enough = len(np.unique(clusters.of_rows(pairs.tally.case))) >= MIN_CASES
     unit = "cases" if clusters.number is None else "clusters"
     why = "" if enough else f"fewer than {MIN_CASES} {unit} have a label, a winner and a stated confidence"
@@ -147,7 +159,7 @@ def recalibration(
             curves[name] = _curve(after, clusters, confidence)
         found.append(ece_statistic(f"calibration/ece_{name}", after, why))
         found.append(brier_statistic(f"calibration/brier_{name}", after, why))
-    return found, curves
+    return found, {"reliability": curves} if curves["stated"] else {}
 
 
 def _logits(confidence: Floats) -> Floats:

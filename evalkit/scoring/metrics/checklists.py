@@ -22,41 +22,41 @@ UNCLIPPED = "score/unclipped"
 HALO = "checklist/halo"
 
 
-def checklist_statistics(columns: ItemColumns, rule: str) -> Measures:
+def checklist_statistics(items: ItemColumns, rule: str) -> Measures:
     """Return the metrics of checklists; see the catalog."""
-    tally, scores = columns.tally, columns.scores
-    answered, unread = decided(columns.answer), columns.answer == MISSING
-    met, given = columns.answer == MET, columns.judged != MISSING
-    every, why = np.ones(len(columns.case), dtype=bool), "no item has an answer"
+    tally, scores = items.tally, items.scores
+    answered, unread = decided(items.answer), items.answer == MISSING
+    met, given = items.answer == MET, items.judged != MISSING
+    every, why = np.ones(len(items.case), dtype=bool), "no item has an answer"
     counts = Counter[str](score.state for score in scores)
     texts = {"unknown_items": UNKNOWN, "no_positive_points": "no positive points", "no_weight": "all weights are 0"}
     note = "; ".join(f"{text}: {counts[state]}" for state, text in texts.items() if counts[state]) or None
     found: Measures = [
-        _mean("score/mean", columns, scores, lambda score: (score.low, score.high), note=note, ends=(0.0, 1.0)),
+        _mean("score/mean", items, scores, lambda score: (score.low, score.high), note=note, ends=(0.0, 1.0)),
         _mean(
             "checklist/required_rate",
-            columns,
-            rescored(columns, "required").scores,
+            items,
+            rescored(items, "required").scores,
             lambda score: (score.low, score.high),
             proportion=True,
         ),
         tally.rate("checklist/met_rate", met, answered, unread, why=why),
-        tally.rate("checklist/cannot_assess", columns.judged == CANNOT, given, ~given, why=why),
+        tally.rate("checklist/cannot_assess", items.judged == CANNOT, given, ~given, why=why),
         tally.rate("checklist/missing", ~given, every, why="there are no items"),
     ]
     if rule == "points":
-        found.append(_mean(UNCLIPPED, columns, scores, lambda score: score.unclipped))
-    for name, rows in _groups(columns):
+        found.append(_mean(UNCLIPPED, items, scores, lambda score: score.unclipped))
+    for name, rows in _groups(items):
         why = "no such item has an answer"
         found.append(tally.rate(f"checklist/met_rate/{name}", met, answered & rows, unread & rows, why=why))
-    return found + _agreement(columns, tally)
+    return found + _agreement(items, tally)
 
 
-def evidence_statistics(columns: ItemColumns, cases: Sequence[Case]) -> list[Statistic]:
+def evidence_statistics(items: ItemColumns, cases: Sequence[Case]) -> list[Statistic]:
     """Return how often the reasons for answers name turns that the judge did not see; nothing without numbered turns.
 
     Args:
-        columns: the items of every response.
+        items: the items of every response.
         cases: the cases.
     """
     responses = [(case, index) for case in cases for index in range(len(case.responses))]
@@ -65,12 +65,12 @@ def evidence_statistics(columns: ItemColumns, cases: Sequence[Case]) -> list[Sta
     shown = [{part.turn for part in parts_of(case, index)} for case, index in responses]
     named = [
         (bool(shown[at]) and {*cited_turns(item.explanation)}, shown[at])
-        for at, verdicts in enumerate(columns.verdicts)
+        for at, verdicts in enumerate(items.verdicts)
         for item in verdicts
     ]
     cites = np.array([bool(numbers) for numbers, _ in named])
     unknown = np.array([bool(numbers and numbers - known) for numbers, known in named])
-    return [columns.tally.rate("checklist/evidence/unknown_turn", unknown, cites, why="no reason names a turn")]
+    return [items.tally.rate("checklist/evidence/unknown_turn", unknown, cites, why="no reason names a turn")]
 
 
 def _mean(

@@ -17,14 +17,10 @@ import numpy as np
 from evalkit.config import RunConfig
 from evalkit.scoring.columns import ClassColumns
 from evalkit.scoring.metrics.calibration import StatedConfidence, brier_statistic, ece_statistic
-from evalkit.scoring.metrics.corrections import class_corrections
-from evalkit.scoring.metrics.humans import class_annotator_results
 from evalkit.scoring.stats import coefficients
 from evalkit.scoring.stats.arrays import Bools, Bounds, Floats
-from evalkit.scoring.stats.bootstrap import Measures, Statistic
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tabled
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
-from evalkit.scoring.stats.clusters import Clusters
-from evalkit.values import JsonObject
 
 UNLABELED: Final = "no response has a label"
 UNREAD: Final = "no labeled response has a class"
@@ -35,38 +31,19 @@ ONE_CLASS: Final = PseudoCounts(np.eye(4), np.full(4, 0.5), np.ones(4))
 """The same for a class against all others: hits, false alarms, misses and the rest."""
 
 
-def class_statistics(columns: ClassColumns) -> Measures:
+def class_statistics(classes: ClassColumns) -> Measures:
     """Return the metrics of one judge's or a panel's class verdicts, and of their agreement with labels."""
-    labeled, abstained = LabeledClasses(columns), []
-    if columns.abstain is not None or columns.abstained.any():
-        abstained = [_rate(columns, "class/abstained", columns.abstained, ~columns.missing)]
+    labeled, abstained = LabeledClasses(classes), []
+    if classes.abstain is not None or classes.abstained.any():
+        abstained = [_rate(classes, "class/abstained", classes.abstained, ~classes.missing)]
     return [
-        *_rates(columns),
+        *_rates(classes),
         *labeled.by_class(),
         *labeled.overall(),
         *abstained,
         *labeled.agreement(),
-        *_calibration(columns),
+        *_calibration(classes),
     ]
-
-
-def class_extras(
-    config: RunConfig, columns: ClassColumns, clusters: Clusters, weights: Floats | None = None
-) -> tuple[Measures, JsonObject]:
-    """Return the metrics of corrections and annotators, and tables by the name of their file in the run folder.
-
-    Args:
-        config: the run's config.
-        columns: the class verdicts of the judge or the panel.
-        clusters: the clusters of the cases.
-        weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
-    """
-    people, annotators = class_annotator_results(columns, clusters, config.scoring.alt_test_epsilon)
-    corrections, corrected = class_corrections(config, columns, clusters, weights)
-    details: JsonObject = {"annotators": annotators} if annotators else {}
-    if columns.labeled.any():
-        details["confusion"] = class_confusion(columns)
-    return [*corrections, *people], details | {"corrected": corrected}
 
 
 def _rates(columns: ClassColumns) -> list[Statistic]:
@@ -78,9 +55,10 @@ def _rates(columns: ClassColumns) -> list[Statistic]:
     ]
 
 
-def split_class_rate(columns: ClassColumns) -> Statistic:
+def split_class_statistics(config: RunConfig, classes: ClassColumns) -> list[Statistic]:
     """Return `class/split`: the share of responses whose samples, or whose judges, contradict each other."""
-    return _rate(columns, "class/split", columns.split, ~columns.missing)
+    several = config.mode.samples > 1 or classes.votes
+    return [_rate(classes, "class/split", classes.split, ~classes.missing)] if several else []
 
 
 def _rate(
@@ -277,11 +255,12 @@ def _calibration(columns: ClassColumns) -> list[Statistic]:
     ]
 
 
-def class_confusion(columns: ClassColumns) -> JsonObject:
-    """Return the counts of verdicts by label, with abstentions and missing answers among the verdicts."""
+def class_confusion(classes: ClassColumns) -> Tabled:
+    """Return the table of verdicts by label, with abstentions and missing answers; nothing without labels."""
     verdicts, labels = (
-        {name: codes == c for c, name in enumerate(columns.names)} for codes in (columns.verdicts, columns.labels)
+        {name: codes == c for c, name in enumerate(classes.names)} for codes in (classes.verdicts, classes.labels)
     )
-    if columns.abstain is not None or columns.abstained.any():
-        verdicts[columns.abstain or "abstained"] = columns.abstained
-    return coefficients.counts_by_label(labels, verdicts | {"missing": columns.missing})
+    if classes.abstain is not None or classes.abstained.any():
+        verdicts[classes.abstain or "abstained"] = classes.abstained
+    table = coefficients.counts_by_label(labels, verdicts | {"missing": classes.missing})
+    return [], {"confusion": table} if classes.labeled.any() else {}

@@ -14,7 +14,7 @@ from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.scoring.columns import TIE, A, B, ClassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
-from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tally, ratio
+from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tabled, Tally, ratio
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.values import JsonObject, frozen
@@ -130,8 +130,8 @@ def rate_targets(units: VerdictColumns | ClassColumns, rates: Mapping[str, tuple
 
 
 def mean_corrections(
-    config: RunConfig, verdicts: VerdictColumns, clusters: Clusters, weights: Floats | None
-) -> tuple[list[Statistic], JsonObject]:
+    config: RunConfig, verdicts: VerdictColumns, clusters: Clusters, weights: Floats | None = None
+) -> Tabled:
     """Return the rates of A, B and TIE, or the mean score in units of the annotators' grades, corrected by labels.
 
     All are corrected by prediction-powered inference, and those of two levels also by Rogan and Gladen.
@@ -170,7 +170,7 @@ def mean_corrections(
         "targets": label_plans(targets, found, config.scoring.confidence, clusters),
         "notes": [LEVELS] if scored is None or scale.real or len(scale) > 2 else [],
     }
-    return [*found, *map(rogan_gladen, two_level)], details
+    return [*found, *map(rogan_gladen, two_level)], {"corrected": details}
 
 
 def prediction_powered(targets: Sequence[Target]) -> list[Statistic]:
@@ -366,8 +366,8 @@ def _row_variance(target: Target, used: Bools, k: float, label: float, clusters:
 
 
 def class_corrections(
-    config: RunConfig, columns: ClassColumns, clusters: Clusters, weights: Floats | None
-) -> tuple[list[Statistic], JsonObject]:
+    config: RunConfig, classes: ClassColumns, clusters: Clusters, weights: Floats | None = None
+) -> Tabled:
     """Return the rate of each class, corrected by the inverted matrix of errors and by prediction-powered inference.
 
     `corrected/rate/NAME` are the rates that, with the judge's errors on labels, give the observed rates of answers. For
@@ -377,7 +377,7 @@ def class_corrections(
 
     Args:
         config: the run's config.
-        columns: the class verdicts.
+        classes: the class verdicts.
         clusters: the clusters of the cases.
         weights: (cases,) the weights of cases whose labels were sampled with unequal probabilities.
 
@@ -385,10 +385,10 @@ def class_corrections(
         The statistics, and the content of corrected.json: each rate as judged, labeled and corrected, and the matrix of
         errors.
     """
-    names, k, tally, used = columns.names, len(columns.names), columns.tally, columns.read
+    names, k, tally, used = classes.names, len(classes.names), classes.tally, classes.read
     confidence = config.scoring.confidence
-    cells = columns.confusion(range(k)).cells.columns
-    judged = tally.columns(*(columns.verdicts == c for c in range(k)))
+    cells = classes.confusion(range(k)).cells.columns
+    judged = tally.columns(*(classes.verdicts == c for c in range(k)))
     table = Table.of([*judged, *(cell * (1.0 if weights is None else weights) for cell in cells)])
     counts = table.sums[k:].reshape(k, k)
     labels, hits = counts.sum(axis=1), np.diag(counts)
@@ -411,9 +411,9 @@ def class_corrections(
             f"corrected/rate/{name}",
             table,
             partial(corrected_rate, c, k),
-            n=int(columns.present.sum()),
+            n=int(classes.present.sum()),
             covered=tally(used) > 0,
-            missing=int(columns.unread.sum()),
+            missing=int(classes.unread.sum()),
             strict=True,
             pseudo=pseudo,
             note="; ".join([*facts, f"errors from {int(used.sum())} labels", SAME_ERRORS]),
@@ -421,7 +421,7 @@ def class_corrections(
         )
         found.append(statistic)
     named = {f"corrected/prediction_powered/{name}": (f"class/{name}/rate", c) for c, name in enumerate(names)}
-    targets = weigh_targets(rate_targets(columns, named), weights)
+    targets = weigh_targets(rate_targets(classes, named), weights)
     powered = prediction_powered(targets)
     details = {
         "confidence": confidence,
@@ -434,7 +434,7 @@ def class_corrections(
         "condition_number": condition,
         "youden_j": {name: round_metric(float(value)) for name, value in zip(names, youden, strict=True)},
     }
-    return [*found, *powered], details
+    return [*found, *powered], {"corrected": details}
 
 
 def corrected_rate(c: int, k: int, totals: Floats) -> Floats:

@@ -249,17 +249,17 @@ def _unbounded(missing: int) -> str | None:
     return "missing scores are omitted and not bounded" if missing else None
 
 
-def correlation_statistics(scored: ScoreColumns, ends: tuple[float, float] | None = None) -> list[Statistic]:
+def correlation_statistics(scores: ScoreColumns, ends: tuple[float, float] | None = None) -> list[Statistic]:
     """Return Pearson's r, Spearman's rho and Kendall's tau-b of scores and grades, pooled over all responses.
 
     They have bounds over missing scores if the `ends` of the scale are given. Without them, a missing score could have
     changed the other scores, and there are no bounds.
 
     Args:
-        scored: the scores.
+        scores: the scores.
         ends: the ends of the scale.
     """
-    graded = _GradedScores.of(scored)
+    graded = _GradedScores.of(scores)
     found = [replace(build(graded), reach=_unlike(build, graded)) for build in (_pearson, _spearman, _kendall)]
     if ends is None or not len(graded.missing_grades):
         return found
@@ -459,7 +459,7 @@ def _projected_kendall(graded: _GradedScores) -> Statistic:
     return graded.statistic("kendall", columns, lambda totals: approximate(totals) + shift)
 
 
-def within_statistics(scored: ScoreColumns, verdicts: VerdictColumns) -> list[Statistic]:
+def within_statistics(scores: ScoreColumns, verdicts: VerdictColumns) -> list[Statistic]:
     """Return `agreement/pearson_within`, `spearman_within` and `kendall_within`: mean correlations within cases.
 
     Each case with at least two graded scores that are not all equal counts once. Kendall's tau is tau-b (Kendall 1945,
@@ -468,15 +468,15 @@ def within_statistics(scored: ScoreColumns, verdicts: VerdictColumns) -> list[St
     most cases have high correlations and few resamples would contain the low ones.
 
     Args:
-        scored: the scores.
+        scores: the scores.
         verdicts: the verdicts, for the pairs of responses.
     """
-    graded = _GradedScores.of(scored)
+    graded = _GradedScores.of(scores)
     x, y, tally, missing = graded.x, graded.y, graded.tally, len(graded.missing_grades)
     found = {
         "pearson": pearson_by_case(x, y, tally),
         "spearman": pearson_by_case(rank(x, tally.case), rank(y, tally.case), tally),
-        "kendall": _kendall_within(scored, verdicts),
+        "kendall": _kendall_within(scores, verdicts),
     }
     several, made = tally(np.ones(len(x))) > 1, []
     for name, r in found.items():
@@ -519,7 +519,7 @@ def _kendall_within(scored: ScoreColumns, verdicts: VerdictColumns) -> Floats:
     return divide(agreement, np.sqrt(untied_x * untied_y))
 
 
-def scale_statistics(scored: ScoreColumns, scale: Scale) -> list[Statistic]:
+def scale_statistics(responses: ScoreColumns, scale: Scale) -> list[Statistic]:
     """Return `agreement/kappa_quadratic` and `agreement/rmse` of scores and grades on the same scale.
 
     Kappa with quadratic weights needs no classes: it is 1 minus the mean squared difference of scores and grades over
@@ -527,13 +527,13 @@ def scale_statistics(scored: ScoreColumns, scale: Scale) -> list[Statistic]:
     correlation).
 
     Args:
-        scored: the scores.
+        responses: the scores.
         scale: the scale of the rubric.
     """
-    graded, known = np.isfinite(scored.grade), np.isfinite(scored.raw)
+    graded, known = np.isfinite(responses.grade), np.isfinite(responses.raw)
     read = graded & known
-    x, y, lost = scored.raw[read], scored.grade[read], scored.grade[graded & ~known]
-    n, missing, tally = len(x), len(lost), scored.tally.where(read)
+    x, y, lost = responses.raw[read], responses.grade[read], responses.grade[graded & ~known]
+    n, missing, tally = len(x), len(lost), responses.tally.where(read)
     off_scale = scale.real or (n > 0 and not (scale.min <= y.min() and y.max() <= scale.max))
     why = f"grades are not on the judge's scale, {scale.name()}" if off_scale else "no scored response has a grade"
     why, scale = (NO_SCALE, Scale(0.0, 1.0, 1.0)) if scale.real else (why, scale)

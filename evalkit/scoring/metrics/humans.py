@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
+from evalkit.config import RunConfig
 from evalkit.core.annotations import annotation_grades, choices_in
 from evalkit.scoring.columns import (
     CODES,
@@ -22,11 +23,11 @@ from evalkit.scoring.columns import (
 )
 from evalkit.scoring.metrics.correlation import moments, pearson_r
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally, mean_of, undefined
+from evalkit.scoring.stats.bootstrap import Statistic, Tabled, Tally, mean_of, undefined
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import alpha_of_classes, alpha_of_numbers
 from evalkit.types import Case, Metric
-from evalkit.values import JsonObject, frozen
+from evalkit.values import frozen
 
 CLASSES = (A, TIE, B)
 
@@ -84,6 +85,18 @@ class Annotations:
         return np.asarray(np.bincount(self.item, weights=values, minlength=len(self.case))[self.item] - values)
 
 
+def annotator_statistics(
+    config: RunConfig,
+    cases: Sequence[Case],
+    verdicts: VerdictColumns,
+    clusters: Clusters,
+    responses: ScoreColumns | None = None,
+) -> Tabled:
+    """Return the metrics of annotators' choices or grades, and the table of annotators; empty without annotators."""
+    found = read_annotations(cases, verdicts, responses)
+    return ([], {}) if found is None else annotator_results(found, clusters, config.scoring.alt_test_epsilon)
+
+
 def read_annotations(
     cases: Sequence[Case], verdicts: VerdictColumns, scored: ScoreColumns | None
 ) -> Annotations | None:
@@ -128,23 +141,23 @@ def read_class_annotations(columns: ClassColumns, rows: Bools) -> Annotations | 
     )
 
 
-def class_annotator_results(
-    columns: ClassColumns, clusters: Clusters, epsilon: float
-) -> tuple[Measures, list[JsonObject]]:
+def class_annotator_statistics(config: RunConfig, classes: ClassColumns, clusters: Clusters) -> Tabled:
     """Return the metrics of annotators' classes, and the table of annotators; empty without annotators.
 
     The judge is compared with annotators where its answers name a class.
 
     Args:
-        columns: the class verdicts.
+        config: the run's config.
+        classes: the class verdicts.
         clusters: the clusters of the cases.
-        epsilon: the advantage that an annotator's label may have in the alternative annotator test.
     """
-    every = read_class_annotations(columns, np.ones(len(columns), dtype=bool))
+    every = read_class_annotations(classes, np.ones(len(classes), dtype=bool))
     if every is None:
-        return [], []
-    found = read_class_annotations(columns, ~columns.withheld)
-    return ([annotators_alpha(every)], []) if found is None else annotator_results(found, clusters, epsilon, every)
+        return [], {}
+    found = read_class_annotations(classes, ~classes.withheld)
+    if found is None:
+        return [annotators_alpha(every)], {}
+    return annotator_results(found, clusters, config.scoring.alt_test_epsilon, every)
 
 
 def _grades(cases: Sequence[Case], offset: Ints) -> Iterator[tuple[int, str, float]]:
@@ -250,8 +263,8 @@ def _closeness(found: Annotations) -> tuple[Floats, Floats, Floats]:
 
 def annotator_results(
     found: Annotations, clusters: Clusters, epsilon: float, every: Annotations | None = None
-) -> tuple[Measures, list[JsonObject]]:
-    """Return the metrics of annotators, and each one's number of labels, the judge's advantage and the p-value.
+) -> Tabled:
+    """Return the metrics of annotators, and the table of each one's labels, the judge's advantage and the p-value.
 
     The judge is compared with each annotator in closeness to the others. `human/advantage` is the mean over annotators
     of how often the judge is at least as close as the annotator. `human/alt_test` is the winning rate: the share of
@@ -305,7 +318,7 @@ def annotator_results(
         rejected = _rejected(np.array(p_values))
         note = f"share of {len(rejected)} annotators at epsilon {epsilon:g}; a count of tests: no interval"
         test = Metric("human/alt_test", round_metric(rejected.mean()), n=len(rejected), note=note)
-    return [annotators_alpha(every or found), *leave_one_out(found), advantage, test], table
+    return [annotators_alpha(every or found), *leave_one_out(found), advantage, test], {"annotators": table}
 
 
 def _p_value(leads: Floats, cluster: Ints, epsilon: float) -> float:

@@ -15,7 +15,7 @@ from evalkit.scoring.columns import TIE, A, B, ClassColumns, Units, VerdictColum
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.metrics.rates import case_totals, reason_rate
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
-from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally
+from evalkit.scoring.stats.bootstrap import Statistic, Table, Tabled, Tally
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts, mixed
 from evalkit.scoring.stats.coefficients import alpha_of_classes, alpha_of_numbers
 from evalkit.scoring.verdicts.cascade import ABSTAINED, WAITING, Cascade, Step
@@ -71,19 +71,19 @@ class PanelVotes:
         return np.where(first.sum(axis=0) == 1, levels @ first if len(levels) else np.nan, np.nan)
 
 
-def panel_statistics(scale: Scale, panel: VerdictColumns, each: Sequence[VerdictColumns]) -> list[Statistic]:
+def panel_statistics(scale: Scale, verdicts: VerdictColumns, judges: Sequence[VerdictColumns]) -> list[Statistic]:
     """Return the agreement of the judges on winners or scores, and the correlation of their errors.
 
     Args:
         scale: the scale of the scores.
-        panel: the panel's verdicts.
-        each: the verdicts of each judge.
+        verdicts: the panel's verdicts.
+        judges: the verdicts of each judge.
     """
-    winners = PanelVotes.of(panel, each)
+    panel, winners = verdicts, PanelVotes.of(verdicts, judges)
     if panel.passes is not None or panel.scores is None:
-        agreement = vote_agreement(winners, each, (A, TIE, B), "pairs")
+        agreement = vote_agreement(winners, judges, (A, TIE, B), "pairs")
         return [*agreement, reason_rate(panel, "tie_rate/split"), *shared_errors(winners)]
-    scores = np.stack([verdicts.scores.raw for verdicts in each if verdicts.scores is not None])
+    scores = np.stack([judge.scores.raw for judge in judges if judge.scores is not None])
     known, unit = np.isfinite(scores), np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
     tally, grade = panel.scores.tally, panel.scores.grade
     alpha = alpha_of_numbers("panel/alpha", scores[known], unit[known], tally, **_votes(known))
@@ -95,15 +95,15 @@ def panel_statistics(scale: Scale, panel: VerdictColumns, each: Sequence[Verdict
     return [alpha, *shared_errors(PanelVotes(scores, truth, tally, numbers=True), why if len(graded) else NO_LABEL)]
 
 
-def class_panel_statistics(panel: ClassColumns, each: Sequence[ClassColumns]) -> list[Statistic]:
+def class_panel_statistics(classes: ClassColumns, judges: Sequence[ClassColumns]) -> list[Statistic]:
     """Return the agreement of the judges on classes, and the correlation of their errors; abstentions are no votes.
 
     Args:
-        panel: the panel's verdicts.
-        each: the verdicts of each judge.
+        classes: the panel's verdicts.
+        judges: the verdicts of each judge.
     """
-    votes = PanelVotes.of(panel, each)
-    return [*vote_agreement(votes, each, range(len(panel.names)), "responses"), *shared_errors(votes)]
+    votes = PanelVotes.of(classes, judges)
+    return [*vote_agreement(votes, judges, range(len(classes.names)), "responses"), *shared_errors(votes)]
 
 
 def vote_agreement(votes: PanelVotes, each: Sequence[Units], classes: Sequence[int], units: str) -> list[Statistic]:
@@ -233,18 +233,16 @@ REST: Final = "answers whatever is left"
 GIVEN: Final = ", by judge.thresholds"
 
 
-def cascade_statistics(
-    config: RunConfig, cascade: Cascade, verdicts: Units, judgments: JudgmentColumns
-) -> list[Statistic]:
-    """Return `cascade/share/JUDGE`, `cascade/abstained`, `cascade/accuracy` and `cascade/cost_ratio`.
+def cascade_statistics(config: RunConfig, cascade: Cascade, answers: Units, judgments: JudgmentColumns) -> Tabled:
+    """Return `cascade/share/JUDGE`, `cascade/abstained`, `cascade/accuracy`, `cascade/cost_ratio`, and the deciders.
 
     Args:
         config: the run's config.
         cascade: the deciders.
-        verdicts: the verdicts of the cascade, whose labels chose no threshold.
+        answers: the verdicts of the cascade, whose labels chose no threshold.
         judgments: all judgments.
     """
-    tally, waiting, given = verdicts.tally, cascade.decider == WAITING, config.judge.thresholds is not None
+    tally, waiting, given = answers.tally, cascade.decider == WAITING, config.judge.thresholds is not None
     shares = [
         tally.rate(
             f"cascade/share/{metric_part(step.judge)}",
@@ -255,14 +253,15 @@ def cascade_statistics(
         )
         for n, step in enumerate(cascade.steps)
     ]
-    tested, note = verdicts.labeled & cascade.guaranteed, UNTESTED if config.judge.last == "answer" else None
+    tested, note = answers.labeled & cascade.guaranteed, UNTESTED if config.judge.last == "answer" else None
     why = "no label that chose no threshold was decided"
-    return [
+    found = [
         *shares,
         tally.rate("cascade/abstained", cascade.decider == ABSTAINED, ~waiting, waiting),
-        tally.rate("cascade/accuracy", verdicts.right, tested, note=note, why=why),
+        tally.rate("cascade/accuracy", answers.right, tested, note=note, why=why),
         _cost_ratio(config, judgments),
     ]
+    return found, {"cascade": cascade.table(config.judge)}
 
 
 def _note(step: Step, *, given: bool) -> str:

@@ -31,7 +31,7 @@ from evalkit.scoring.columns import (
 from evalkit.scoring.judgments import KINDS, READABLE, JudgmentColumns
 from evalkit.scoring.metrics.transitivity import groups, matrices, weak_violation
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Tally, share
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tabled, Tally, share
 from evalkit.scoring.verdicts.pairs import (
     OVERALL,
     WEIGHED,
@@ -59,11 +59,11 @@ samples of one judge (`split`), ties because the weighted winners by criterion c
 only because ties are forbidden."""
 
 
-def tie_statistics(verdicts: VerdictColumns, *, scored: bool) -> list[Statistic]:
+def tie_statistics(verdicts: VerdictColumns) -> list[Statistic]:
     """Return `tie_rate`, its parts by reason, and the win rates: shares of pairs with a verdict."""
-    names = ["threshold", "equal_scores"]
-    if not scored:  # otherwise no pair was shown, so no judge called a tie and no orders disagree
-        names = ["judged", "swap_disagreement", "threshold"]
+    names = ["judged", "swap_disagreement", "threshold"]
+    if verdicts.passes is None:  # no pair was shown, so no judge called a tie and no orders disagree
+        names = ["threshold", "equal_scores"]
     return [
         _share(verdicts, "tie_rate", verdicts.winner == TIE),
         *(reason_rate(verdicts, f"tie_rate/{name}") for name in names),
@@ -82,23 +82,24 @@ def reason_rate(verdicts: VerdictColumns, name: str) -> Statistic:
     return _share(verdicts, name, decided & (verdicts.reason == REASONS[name]))
 
 
-def score_mean(scored: ScoreColumns, scale: Scale) -> Statistic:
-    """Return `score/mean`: the mean score of the responses in scale units, before normalization.
+def score_statistics(responses: ScoreColumns, scale: Scale) -> Measures:
+    """Return `score/mean`, the mean score of the responses in scale units before normalization, and `score/distinct`.
 
     Args:
-        scored: the scores.
+        responses: the scores.
         scale: the scale of the rubric.
     """
-    known, span, why = np.isfinite(scored.raw), scale.ends, "no response has a score"
+    known, span, why = np.isfinite(responses.raw), scale.ends, "no response has a score"
     note = UNBOUNDED if span is None and not known.all() else None
-    mean = scored.tally.mean("score/mean", scored.raw, known, ~known, span=span, limits=span, note=note, why=why)
-    return replace(mean, unread=scored.tally(~known))
+    tally = responses.tally
+    mean = tally.mean("score/mean", responses.raw, known, ~known, span=span, limits=span, note=note, why=why)
+    return [replace(mean, unread=tally(~known)), _score_distinct(responses, scale)]
 
 
 UNBOUNDED = "missing scores are not bounded: a score can be any number"
 
 
-def score_distinct(scored: ScoreColumns, scale: Scale) -> Metric:
+def _score_distinct(scored: ScoreColumns, scale: Scale) -> Metric:
     """Return `score/distinct`: the number of distinct scores that the judge gave, before normalization."""
     scored_rows = scored.raw[np.isfinite(scored.raw)]
     missing = len(scored.raw) - len(scored_rows)
@@ -133,10 +134,8 @@ def missing_statistics(judgments: JudgmentColumns) -> list[Statistic]:
 MISSING_KINDS = (*KINDS[:READABLE], "unasked")
 
 
-def missing_table(
-    verdicts: VerdictColumns, passes: PassColumns | None, judgments: JudgmentColumns
-) -> list[dict[str, Any]]:
-    """Return the bounds of each rate over labels if only the missing answers of one kind had been made.
+def missing_table(verdicts: VerdictColumns, judgments: JudgmentColumns) -> Tabled:
+    """Return the table of the bounds of each rate over labels if only the missing answers of one kind had been made.
 
     A pair counts under the kind of its first missing answer, in the order of `MISSING_KINDS`, and as `unasked` if it
     was never requested. `worst_low` and `worst_high` are the rate if every missing answer of that kind had counted
@@ -144,12 +143,14 @@ def missing_table(
 
     Args:
         verdicts: the verdicts.
-        passes: the result of each order, if there are passes.
         judgments: all judgments.
 
     Returns:
-        A row for each rate and kind, as JSON values.
+        No metrics, and a row for each rate and kind, as JSON values; no rows without labels.
     """
+    if not verdicts.labeled.any():
+        return [], {}
+    passes = verdicts.passes
     label, kinds = verdicts.pairs.label, _missing_kinds(verdicts.pairs, judgments.asked)
     labeled = verdicts.labeled & ~verdicts.withheld
     # By rate, the parts whose mean it is: what is right, what was read, and the kinds of what is missing.
@@ -161,7 +162,7 @@ def missing_table(
             (right[:, order], passes.read[:, order], _missing_kinds(verdicts.pairs, requested, order))
             for order in (0, 1)
         ]
-    return [
+    rows = [
         _row(
             name,
             kind,
@@ -170,6 +171,7 @@ def missing_table(
         for name, parts in rates.items()
         for code, kind in enumerate(MISSING_KINDS)
     ]
+    return [], {"missing": rows}
 
 
 def _row(name: str, kind: str, parts: Sequence[tuple[Bools, Bools, Bools]]) -> dict[str, Any]:
@@ -210,7 +212,24 @@ def _missing_kinds(pairs: PairColumns, judgments: JudgmentColumns, order: int | 
     return found
 
 
-def settled_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
+def rule_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic]:
+    """Return the shares of verdicts that optional settings cause; those of orders and samples are for single judges."""
+    names, passes = [] if config.tie.allow else ["forced_rate"], verdicts.passes
+    if passes is not None and len(config.criteria) > 1:
+        names.append("tie_rate/criteria_cancel")
+    if passes is not None and verdicts.panel is None and config.mode.samples > 1:
+        names.append("tie_rate/split")
+    found = [reason_rate(verdicts, name) for name in names]
+    if passes is None or verdicts.panel is not None or not passes.both:
+        return found
+    if config.swap.resolve == "third_pass":
+        found.append(_settled_rate(verdicts, passes))
+    if config.swap.resolve == "net_vote":
+        found.append(_share(verdicts, "missing/one_pass", passes.read.sum(axis=1) == 1))
+    return found
+
+
+def _settled_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
     """Return `third_pass/settled_rate`: how often a third judgment agrees with one of two disagreeing orders."""
     third = passes.third
     return verdicts.tally.rate(
@@ -222,20 +241,16 @@ def settled_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
     )
 
 
-def one_pass_rate(verdicts: VerdictColumns, passes: PassColumns) -> Statistic:
-    """Return `missing/one_pass`: the share of verdicts for which one order is missing."""
-    return _share(verdicts, "missing/one_pass", passes.read.sum(axis=1) == 1)
-
-
-def overall_statistics(config: RunConfig, judgments: JudgmentColumns) -> list[Statistic]:
+def overall_statistics(config: RunConfig, compared: VerdictColumns) -> list[Statistic]:
     """Return `criteria/overall_disagreement`: how often a judgment's overall winner is not its weighted winner.
 
     A judgment that lacks either is missing. Formats without winners by criterion do not have the metric.
 
     Args:
         config: the run's config.
-        judgments: the judgments.
+        compared: the verdicts of a judge that compares.
     """
+    judgments = compared.judgments
     if not config.output.structured and not np.isfinite(judgments.criteria).any():
         return []
     follows = config.aggregate() == "overall"

@@ -99,8 +99,9 @@ def fitted_pairs(panel: Panel, verdicts: VerdictColumns, each: Sequence[VerdictC
         pairs=PairColumns(cells, cells, cells, labels, labels, cells, cells),
         winner=np.tile(known, 4),
         reason=np.zeros(16, dtype=np.int8),
+        passes=None,
     )
-    found = [*agreement_statistics(alone), *confusion_statistics(alone), *tie_statistics(alone, scored=True)]
+    found = [*agreement_statistics(alone), *confusion_statistics(alone)[0], *tie_statistics(alone)]
     return _fitted(panel, verdicts, each, CLASSES, winners_of, known, found)
 
 
@@ -125,8 +126,7 @@ def fitted_classes(panel: Panel, columns: ClassColumns, each: Sequence[ClassColu
     def decide(chances: Floats, quorum: Bools) -> Ints:
         return elect(chances.T * quorum[:, None])
 
-    found = [one for one in class_statistics(alone) if isinstance(one, Statistic)]
-    return _fitted(panel, columns, each, (*range(k), ABSTAINED), decide, known, found)
+    return _fitted(panel, columns, each, (*range(k), ABSTAINED), decide, known, class_statistics(alone))
 
 
 def _fitted(
@@ -136,12 +136,13 @@ def _fitted(
     codes: Sequence[int],
     decide: Callable[[Floats, Bools], Codes | Ints],
     verdicts: Codes | Ints,
-    found: Sequence[Statistic],
+    found: Sequence[Statistic | Metric],
 ) -> FittedVote:
     votes, labels = np.stack([judge.codes for judge in each]), panels.truth
     patterns = VotePatterns.read(np.stack([votes == code for code in codes]))
     label = np.where(np.isin(labels, codes), np.equal.outer(labels, codes).argmax(axis=1), len(codes))
-    cells = {one.name: np.stack(one.table.columns, axis=1, dtype=np.float64) for one in found if one.table.columns}
+    statistics = [one for one in found if isinstance(one, Statistic) and one.table.columns]
+    cells = {one.name: np.stack(one.table.columns, axis=1, dtype=np.float64) for one in statistics}
     quorum = panel.has_quorum(np.asarray(patterns.hot.any(axis=1), dtype=bool))
     return FittedVote(patterns, panels.tally, label, decide, quorum, verdicts.astype(np.int64), cells)
 

@@ -14,9 +14,10 @@ from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.scoring.columns import TIE, ClassColumns, VerdictColumns
 from evalkit.scoring.judgments import MISSING, JudgmentColumns, of_one_judge
-from evalkit.scoring.metrics.ranking import Games, by_value, standing
+from evalkit.scoring.metrics.ranking import Games, by_value, games_of, rank_systems, standing
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide, round_metric, runs
-from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tally, ratio, undefined
+from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tabled, Tally, ratio, undefined
+from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import alpha_of_classes, alpha_of_numbers
 from evalkit.scoring.verdicts.pairs import (
     at_threshold,
@@ -33,7 +34,7 @@ from evalkit.values import JsonObject, frozen
 SAMPLES_UNREAD = "no question has two readable samples"
 
 
-def sample_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic]:
+def sample_statistics(config: RunConfig, single: VerdictColumns) -> list[Statistic]:
     """Return `samples/spread`, `samples/flip_rate`, `samples/unanimous` and `samples/alpha`.
 
     They are computed over questions with at least two readable samples. A question is one order of a pair, or one
@@ -42,7 +43,9 @@ def sample_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Stati
     the mean share of differing pairs of samples, which does not depend on the number of samples. Questions are
     unanimous if all their samples agree. Alpha corrects the agreement of samples for chance.
     """
-    judgments, pairs, scored = verdicts.judgments, verdicts.pairs, verdicts.scores
+    if config.mode.samples < 2:
+        return []
+    verdicts, judgments, pairs, scored = single, single.judgments, single.pairs, single.scores
     value = result = judgment_values(config, verdicts)
     if verdicts.passes is None and scored is not None:
         question, case = scored.offset[judgments.case] + judgments.i, scored.case
@@ -57,15 +60,17 @@ def sample_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Stati
     return [spread, *_agreement(question, result, repeats.tally, numbers=verdicts.passes is None)]
 
 
-def class_sample_statistics(columns: ClassColumns, judgments: JudgmentColumns) -> list[Statistic]:
+def class_sample_statistics(config: RunConfig, classes: ClassColumns, judgments: JudgmentColumns) -> list[Statistic]:
     """Return `samples/flip_rate`, `samples/unanimous` and `samples/alpha` of one judge's classes of each response.
 
     An abstention is one of the answers that two samples can agree on.
     """
+    if config.mode.samples < 2 or classes.votes:
+        return []
     assert judgments.choice is not None  # read with the classes
-    question = columns.rows(judgments)
+    question = classes.rows(judgments)
     read = judgments.readable & (judgments.choice != MISSING)
-    return _agreement(question, np.where(read, judgments.choice, np.nan), columns.tally, numbers=False)
+    return _agreement(question, np.where(read, judgments.choice, np.nan), classes.tally, numbers=False)
 
 
 def _agreement(question: Ints, result: Floats, tally: Tally, *, numbers: bool) -> list[Statistic]:
@@ -330,6 +335,17 @@ def _observed(
     )
 
 
+def variance_results(config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns) -> Tabled:
+    """Return the parts of the variance of single judgments, and the table of all components."""
+    scored = verdicts.passes is None
+    parts = ["case"] if scored else ["case", "order"]
+    parts += ["criterion"] if scored and len(config.criteria) > 1 else []
+    parts += ["judge"] if len(verdicts.judgments.by) > 1 else []
+    design = Design(observe(config, cases, verdicts))
+    table = variance_details(design, "units of the scale" if scored else "units of the margin")
+    return variance_statistics(design, [*parts, "sample"]), {"variance": table}
+
+
 def part_of(effect: Effect) -> str:
     """Return the part of the variance that an effect belongs to."""
     return next((name for name in PRECEDENCE if name in effect[1]), "case")
@@ -427,9 +443,26 @@ RESCALED = "scores, and their noise, are rescaled within each case: use scoring.
 THRESHOLDS = 21
 
 
-def jnd_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic]:
-    """Return `jnd/noise` and `jnd/labels`, both in units of `tie.threshold`."""
-    return [_from_noise(config, verdicts), _from_labels(verdicts)]
+def ranking_results(
+    config: RunConfig, cases: Sequence[Case], verdicts: VerdictColumns, clusters: Clusters, judgments: JudgmentColumns
+) -> Tabled:
+    """Return the ranking of systems, and `jnd/noise` and `jnd/labels`, both in units of `tie.threshold`.
+
+    The votes of several judges have no just-noticeable difference.
+
+    Args:
+        config: the run's config.
+        cases: the cases.
+        verdicts: the verdicts.
+        clusters: the clusters of the cases.
+        judgments: all judgments.
+    """
+    games = games_of(cases, verdicts, clusters)
+    ranked, table = rank_systems(games, config.scoring)
+    if len(judgments.by) > 1:
+        return ranked, {"ranking": table}
+    noticed = [_from_noise(config, verdicts), _from_labels(verdicts)]
+    return [*ranked, *noticed], {"ranking": table, "jnd": jnd_details(config, verdicts, games, noticed)}
 
 
 def _from_noise(config: RunConfig, verdicts: VerdictColumns) -> Statistic:

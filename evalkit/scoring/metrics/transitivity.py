@@ -11,19 +11,18 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain, islice, product
 from math import comb, exp, lgamma, log
-from typing import Literal, TypeAlias
 
 import numpy as np
 
+from evalkit.config import RunConfig
 from evalkit.core.display import visible
-from evalkit.scoring.columns import NONE, TIE, A, B, PairColumns, PassColumns, VerdictColumns, sign
+from evalkit.scoring.columns import NONE, TIE, A, B, PairColumns, VerdictColumns, sign
+from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tally, mean_of, ratio
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tabled, Tally, mean_of, ratio
 from evalkit.scoring.verdicts.pairs import by_criterion
 from evalkit.types import Case, Metric, Verdict
 from evalkit.values import JsonObject, frozen
-
-Rule: TypeAlias = Literal["verdict", "net", "both", "single", "ties"]
 
 
 @frozen
@@ -45,8 +44,9 @@ class Edges:
     both_ways: bool = False
 
 
-def edges_of(rule: Rule, verdicts: VerdictColumns, passes: PassColumns | None = None) -> Edges:
-    """Return the edges under `rule`; for verdicts implied by scores, every rule but `ties` is `verdict`."""
+def edges_of(config: RunConfig, verdicts: VerdictColumns) -> Edges:
+    """Return the edges; for verdicts implied by scores, every rule but `ties` is `verdict`."""
+    rule, passes = config.scoring.conflict_edges, verdicts.passes
     both_ways = rule == "ties"
     if passes is None or rule in ("verdict", "ties"):
         return Edges(verdicts.pairs, verdicts.winner, verdicts.margin, verdicts.withheld, both_ways)
@@ -157,6 +157,7 @@ def simulate_shares(n: int) -> Floats:
 
 AMONG = "over cases with at least three responses and a verdict on every pair"
 NO_CASE = "no case has at least three responses and a verdict on every pair"
+BY_RANKING = "one ranking has no cycles: only rankings of different orders, samples or responses can form one"
 BY_SCORE = "0 by construction: one score per response cannot make a cycle"
 
 
@@ -255,11 +256,12 @@ def weak_violation(wins: Bools, tied: Bools) -> Bools:
     return found
 
 
-def conflict_statistics(edges: Edges, *, scored: bool) -> Measures:
-    """Return the `conflict/` metrics; for verdicts implied by scores (`scored`), those on cycles of wins are 0."""
+def conflict_statistics(config: RunConfig, verdicts: VerdictColumns) -> Measures:
+    """Return the `conflict/` metrics; for verdicts implied by scores, those on cycles of wins are 0."""
+    edges = edges_of(config, verdicts)
     found = Tournaments.of(edges)
     weak = found.rate("conflict/weak_rate", found.weak, f"A ~ B and B ~ C, but A > C; {AMONG}")
-    if scored and not edges.both_ways:
+    if verdicts.passes is None and not edges.both_ways:
         maxima = {"rate": np.ones_like(found.size), "nodes": found.size, "triads": found.triples}
         zeros = []
         for name, maximum in maxima.items():
@@ -268,6 +270,7 @@ def conflict_statistics(edges: Edges, *, scored: bool) -> Measures:
             zeros.append(zero if n else Metric(f"conflict/{name}", None, missing=missing, note=NO_CASE))
         return [*zeros, weak]
     note = f"a tie is an edge in both directions, so every tie is a cycle; {AMONG}" if edges.both_ways else AMONG
+    note += f"; {BY_RANKING}" if verdicts.listed else ""
     return [
         found.rate("conflict/rate", found.nodes > 0, note),
         found.total("nodes", found.nodes, found.size),
@@ -335,8 +338,8 @@ NO_CRITERION_CASE = "no case has at least three responses and a winner or tie by
 
 
 def cycle_results(
-    cases: Sequence[Case], verdicts: VerdictColumns, rule: Rule, how: str
-) -> tuple[list[Statistic], JsonObject]:
+    config: RunConfig, cases: Sequence[Case], compared: VerdictColumns, judgments: JudgmentColumns
+) -> Tabled:
     """Return the metrics of the verdicts to reverse and of cycles by criterion, and the content of conflicts.json.
 
     `conflict/reversals` is the minimum number of verdicts to reverse so that no case contains a cycle. With several
@@ -345,12 +348,13 @@ def cycle_results(
     Condorcet's paradox with criteria as voters (Condorcet 1785, Essai).
 
     Args:
+        config: the run's config.
         cases: the cases.
-        verdicts: the verdicts.
-        rule: which edges there are.
-        how: how samples are combined.
+        compared: the verdicts of a judge that compares; single scores have no cycles of wins.
+        judgments: all judgments.
     """
-    edges, judgments, pairs = edges_of(rule, verdicts, verdicts.passes), verdicts.judgments, verdicts.pairs
+    verdicts, how = compared, "mean" if len(judgments.by) > 1 else config.scoring.combine
+    edges, judgments, pairs = edges_of(config, verdicts), verdicts.judgments, verdicts.pairs
     counts, entries = list_conflicts(cases, edges)
     whole = Tournaments.of(edges)
     found = [whole.total("reversals", counts, whole.pairs)]
@@ -368,7 +372,7 @@ def cycle_results(
         every = replace(whole, complete=complete, incomplete=(whole.complete | whole.incomplete) & ~complete)
         paradox = consistent & (whole.nodes > 0)
         found.append(every.rate("conflict/condorcet", paradox, why=NO_CRITERION_CASE))
-    return found, {"edges": rule, "cases": entries, "criteria": listed}
+    return found, {"conflicts": {"edges": config.scoring.conflict_edges, "cases": entries, "criteria": listed}}
 
 
 MAX_EXACT_KNOT = 12

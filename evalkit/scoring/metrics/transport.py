@@ -19,7 +19,7 @@ from evalkit.core.scale import Scale
 from evalkit.decision import Metrics
 from evalkit.scoring.columns import ScoreColumns, system_codes
 from evalkit.scoring.stats.arrays import Bools, Floats, divide, round_metric
-from evalkit.scoring.stats.bootstrap import Statistic, Table, undefined
+from evalkit.scoring.stats.bootstrap import Statistic, Table, Tabled, undefined
 from evalkit.types import Case
 from evalkit.values import Json, JsonObject
 
@@ -33,8 +33,8 @@ REFUSED: Final = "its scores go beyond those with labels"
 
 
 def transport_statistics(
-    config: RunConfig, cases: Sequence[Case], scored: ScoreColumns, weights: Floats | None
-) -> tuple[list[Statistic], JsonObject]:
+    config: RunConfig, cases: Sequence[Case], responses: ScoreColumns, weights: Floats | None = None
+) -> Tabled:
     """Return the gap of each labeled system and the corrected mean of each other one, and their table.
 
     They need two labeled systems, and one that is not labeled.
@@ -42,10 +42,10 @@ def transport_statistics(
     Args:
         config: the run's config.
         cases: the cases.
-        scored: the scores.
+        responses: the scores.
         weights: (cases,) the weights of labeled cases; `None` without weights.
     """
-    names, system = system_codes(cases)
+    scored, (names, system) = responses, system_codes(cases)
     known = np.isfinite(scored.raw)
     read = known & np.isfinite(scored.grade)
     labels = np.bincount(system[read & (system >= 0)], minlength=len(names))
@@ -76,7 +76,7 @@ def transport_statistics(
             made = Statistic(MEAN + names[code], columns, undefined, n=int(own.sum()), why=REFUSED)
         found.append(made)
         rows.append({"system": names[code], "labels": int(labels[code]), "outside": round_metric(outside)})
-    return found, {"margin": round_metric(margin), "systems": rows}
+    return found, {"transport": {"margin": round_metric(margin), "systems": rows}}
 
 
 def _sums(scored: ScoreColumns, rows: Bools, weights: Floats) -> list[Floats]:

@@ -156,25 +156,25 @@ class Passes:
 
 
 def turn_statistics(
-    cases: Sequence[Case], scale: Scale, verdicts: VerdictColumns | ClassColumns | ItemColumns
+    cases: Sequence[Case], scale: Scale, answers: VerdictColumns | ClassColumns | ItemColumns
 ) -> list[Statistic]:
     """Return the metrics of turns or steps; nothing if the cases are none.
 
     Args:
         cases: the cases.
         scale: the scale of the scores.
-        verdicts: the verdicts of one judge or a panel.
+        answers: the verdicts of one judge or a panel.
     """
     parts = Parts.read(cases)
     if parts is None:
         return []
-    agreement = Agreement(verdicts.right, verdicts.read, verdicts.unread, verdicts.tally)
-    if isinstance(verdicts, ClassColumns):
-        return [*_by_position(parts, agreement), *_failures(parts, _class_passes(verdicts))]
-    if isinstance(verdicts, ItemColumns):
-        return [*_by_position(parts, agreement), *_failures(parts, _checklist_passes(verdicts))]
-    scored = verdicts.scores
-    if verdicts.passes is None and scored is not None:
+    agreement = Agreement(answers.right, answers.read, answers.unread, answers.tally)
+    if isinstance(answers, ClassColumns):
+        return [*_by_position(parts, agreement), *_failures(parts, _class_passes(answers))]
+    if isinstance(answers, ItemColumns):
+        return [*_by_position(parts, agreement), *_failures(parts, _checklist_passes(answers))]
+    scored = answers.scores
+    if answers.passes is None and scored is not None:
         return [*_by_position(parts, _of_scores(scale, scored)), *_failures(parts, _score_passes(scale, scored))]
     return _by_position(parts, agreement)
 

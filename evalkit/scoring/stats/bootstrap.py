@@ -36,7 +36,7 @@ from evalkit.scoring.stats.bounded_intervals import (
 )
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
-from evalkit.values import frozen
+from evalkit.values import JsonObject, frozen
 
 MANY = 2**12
 """From this number of clusters, those of a few kinds are resampled by kind."""
@@ -214,6 +214,8 @@ class Statistic:
 
 Measures: TypeAlias = list[Statistic | Metric]
 """Statistics to resample, and metrics that have their value already."""
+Tabled: TypeAlias = tuple[Sequence[Statistic | Metric], JsonObject]
+"""Metrics, and tables as JSON values by the name of their file in the run folder."""
 
 
 def ratio(top: int, bottom: int, totals: Floats) -> Floats:
