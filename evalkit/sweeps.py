@@ -37,7 +37,7 @@ from evalkit.runs import (
     write_files,
     written_files,
 )
-from evalkit.runs.folders import RunStatus, read_status
+from evalkit.runs.folders import RunStatus, read_object, read_status
 from evalkit.runs.layout import simulated_judges
 from evalkit.runs.records import metric_values
 from evalkit.scoring.leaderboard import Choice, Contender, Leaderboard, Standing, rank
@@ -106,7 +106,8 @@ def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | Non
     for index, job in enumerate(jobs):
         outcome = read_outcome(folder / job)
         manifest = outcome.manifest
-        own = ", ".join((manifest.get("sweep") or {}).get("overrides") or []) or str(manifest.get("judge") or job)
+        overrides = _overrides(manifest)
+        own = ", ".join(overrides) or str(manifest.get("judge") or job)
         if simulated_judges(manifest) and SIMULATED not in own:
             own += " (simulated)"
         dataset = str((manifest.get("dataset") or {}).get("fingerprint") or "")
@@ -123,7 +124,7 @@ def leaderboard_of(folder: Path, jobs: Sequence[str], names: Sequence[str] | Non
                 verdicts=outcome.verdicts,
                 cluster=clusters[dataset],
                 mode=str(manifest.get("mode") or ""),
-                alike=_other_overrides((manifest.get("sweep") or {}).get("overrides") or []),
+                alike=tuple(sorted(word for word in overrides if not word.startswith(_METHOD_KEYS))),
             )
         )
     return rank(contenders, scoring) if scoring and len(contenders) > 1 else None
@@ -141,9 +142,13 @@ def leaderboard(folder: str | Path) -> Leaderboard:
     return board
 
 
-def _other_overrides(overrides: Sequence[str]) -> tuple[str, ...]:
-    """Return the overrides of a job that do not concern the method of judging."""
-    return tuple(sorted(word for word in overrides if not word.startswith(_METHOD_KEYS)))
+def _overrides(manifest: Json) -> list[str]:
+    """Return the overrides of a job that differ between the jobs of its sweep."""
+    return [str(word) for word in (manifest.get("sweep") or {}).get("overrides") or ()]
+
+
+def _in_number_order(job: str) -> tuple[int, str]:
+    return int(job) if job.isdigit() else -1, job
 
 
 def sweep_definition(folder: Path, jobs: Sequence[str]) -> JsonObject:
@@ -155,8 +160,8 @@ def sweep_definition(folder: Path, jobs: Sequence[str]) -> JsonObject:
     manifests = {job: read_facts(folder / job)[0] for job in jobs}
     values: dict[str, list[str]] = {}
     for manifest in manifests.values():
-        for word in (manifest.get("sweep") or {}).get("overrides") or []:
-            key, _, value = str(word).partition("=")
+        for word in _overrides(manifest):
+            key, _, value = word.partition("=")
             if value not in values.setdefault(key, []):
                 values[key].append(value)
     names = [(manifest.get("sweep") or {}).get("name") for manifest in manifests.values()]
@@ -169,7 +174,7 @@ def write_leaderboard(folder: Path, board: Leaderboard) -> list[Path]:
     Raises:
         ConfigError: If they cannot be written.
     """
-    jobs = sorted((row.job for row in board.rows), key=lambda job: (int(job) if job.isdigit() else -1, job))
+    jobs = sorted((row.job for row in board.rows), key=_in_number_order)
     definition = sweep_definition(folder, jobs)
     sheet = sweep_datasheet(folder, {row.job: row.name for row in board.rows})
     contents = {JSON: as_json(board, definition), **sheet, PAGE: sweep_page(folder, board), CSV: as_csv(board)}
@@ -279,7 +284,7 @@ def interrupted(root: Path, hashes: Sequence[str]) -> Path | None:
     """Return the newest unfinished sweep of exactly these jobs in `root/DATE/TIME`; `None` if there is none."""
     folders = sorted((path.parent for path in root.glob(f"*/*/{NAME}")), reverse=True)
     for folder in folders[:_MAX_FOLDERS]:
-        state = _read(folder / NAME)
+        state = read_object(folder / NAME)
         if state.get("jobs") == list(hashes) and state.get("ended") is None and not _is_locked(folder):
             return folder
     return None
@@ -292,7 +297,7 @@ def begun(folder: Path, hashes: Sequence[str]) -> Iterator[None]:
     Raises:
         ConfigError: If the folder cannot be written.
     """
-    started = _read(folder / NAME).get("started") or datetime.now(UTC).isoformat()
+    started = read_object(folder / NAME).get("started") or datetime.now(UTC).isoformat()
     _write(folder, {"jobs": list(hashes), "started": started, "ended": None})
     with lock(folder / _LOCK):
         yield
@@ -300,7 +305,7 @@ def begun(folder: Path, hashes: Sequence[str]) -> Iterator[None]:
 
 def end(folder: Path) -> None:
     """Record that every job of a sweep is finished."""
-    _write(folder, {**_read(folder / NAME), "ended": datetime.now(UTC).isoformat()})
+    _write(folder, {**read_object(folder / NAME), "ended": datetime.now(UTC).isoformat()})
 
 
 def check_free(folder: Path, hashes: Sequence[str] | None, *, overwrite: bool = False) -> None:
@@ -341,14 +346,7 @@ def _is_job(job: str, config_hash: str, hashes: Sequence[str] | None) -> bool:
 def runs(folder: Path) -> dict[str, RunStatus]:
     """Return the runs in a sweep's folder by the names of their folders, in numerical order."""
     found = {str(path.parent.relative_to(folder)): read_status(path.parent) for path in folder.glob("**/manifest.json")}
-    return dict(sorted(found.items(), key=lambda item: (int(item[0]) if item[0].isdigit() else -1, item[0])))
-
-
-def _read(path: Path) -> JsonObject:
-    with suppress(OSError, ValueError):
-        content = json.loads(path.read_bytes())
-        return content if isinstance(content, dict) else {}
-    return {}
+    return {job: found[job] for job in sorted(found, key=_in_number_order)}
 
 
 def _write(folder: Path, state: Json) -> None:

@@ -42,7 +42,7 @@ def check_free(folder: Path, config: RunConfig, *, fingerprint: str | None = Non
         return
     if layout.CONFIG not in found:
         raise ConfigError(f"contains {found[0]}, which the run would replace", where=str(folder), remedy=REMEDY)
-    manifest = _read(folder / layout.MANIFEST)
+    manifest = read_object(folder / layout.MANIFEST)
     before = _fingerprint(manifest)
     changed = fingerprint is not None and before not in ("", fingerprint)
     source = (manifest.get("imported") or {}).get("source")
@@ -65,7 +65,7 @@ def check_no_sweep(folder: Path) -> None:
 
 def written_files(folder: Path) -> set[str]:
     """Return the names of the files that the run, or later commands about it, wrote to a folder."""
-    listed = _read(folder / layout.MANIFEST).get("files")
+    listed = read_object(folder / layout.MANIFEST).get("files")
     names = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
     figures = {f"{layout.FIGURES}/{figure.name}" for figure in (folder / layout.FIGURES).glob("*.svg")}
     return {*layout.FILES, *layout.DERIVED, *filter(_is_plain, names), *figures}
@@ -120,7 +120,7 @@ class RunStatus:
 
 def read_status(folder: Path) -> RunStatus:
     """Return the status of a run folder; empty if there is no run."""
-    manifest, calls = _read(folder / layout.MANIFEST), _read(folder / layout.METRICS).get("calls") or {}
+    manifest, calls = read_object(folder / layout.MANIFEST), read_object(folder / layout.METRICS).get("calls") or {}
     whole = all(
         (folder / name).is_file() or (name == layout.JUDGMENTS and (folder / layout.PARQUET).is_file())
         for name in layout.FILES
@@ -141,7 +141,8 @@ def _fingerprint(manifest: Json) -> str:
     return str((manifest.get("not_needed") or manifest.get("dataset") or {}).get("fingerprint") or "")
 
 
-def _read(path: Path) -> JsonObject:
+def read_object(path: Path) -> JsonObject:
+    """Return the object in a JSON file, empty if the file has none or cannot be read."""
     with suppress(OSError, ValueError):
         value = json.loads(path.read_bytes())
         return value if isinstance(value, dict) else {}
