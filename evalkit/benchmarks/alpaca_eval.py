@@ -317,7 +317,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     numbers, indices, seen = NumberedNames(), Counter[tuple[str, str]](), dict[tuple[str, ...], list[tuple[str, str]]]()
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
-        instruction, outputs = str(row.need("instruction")), (str(row.need("output_1")), str(row.need("output_2")))
+        instruction, outputs = str(row["instruction"]), (str(row["output_1"]), str(row["output_2"]))
         # A duplicate instruction with different outputs counts as two questions.
         pairs = seen.setdefault((instruction, str(row.get("generator_1")), str(row.get("generator_2"))), [])
         if outputs not in pairs:

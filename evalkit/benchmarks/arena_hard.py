@@ -153,13 +153,13 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
 
 def _games(row: LocatedRow) -> Iterator[Cells]:
-    models = str(row.get("baseline") or BASELINE), str(row.need("model"))
+    models = str(row.get("baseline") or BASELINE), str(row["model"])
     games = row["games"] if isinstance(row.get("games"), list) and row["games"] else [None]
     for index, game in enumerate(games):
         game = game if isinstance(game, Mapping) else {}
         prompt = _prompt_text(game.get("user_prompt", game.get("prompt")))
         yield {
-            "id": row.get("question_id") or row.need("uid"),
+            "id": row.get("question_id") or row["uid"],
             "judge": row.get("judge") or row.file.parent.name,
             **pair_in(prompt, models if index == 0 else models[::-1]),
             "metadata": {"baseline": models[0], **({"category": row["category"]} if row.get("category") else {})},

@@ -9,8 +9,9 @@ from typing import Final
 from evalkit.benchmarks.shared.benchmark import Benchmark, Source, benchmark, choice
 from evalkit.benchmarks.shared.scoring_rules import UNREAD, View, labeled_rates, orders_agree
 from evalkit.datasets.formats import Placed
-from evalkit.datasets.named import ForeignError, first_row, rows_of
+from evalkit.datasets.named import ForeignError, first_row
 from evalkit.errors import DatasetError
+from evalkit.foreign_files.judgment_files import located_rows
 from evalkit.scoring.columns import NONE, sign
 from evalkit.scoring.metrics.agreement import CLASSES
 from evalkit.scoring.stats.bootstrap import Measures
@@ -35,22 +36,22 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
         raise ForeignError(benchmark, f"no {_REVIEW}", row, str(folder))
     review = folder / _REVIEW
     labels = [line.strip() for line in review.read_text(encoding="utf-8").splitlines() if line.strip()]
-    questions = list(rows_of(folder / "question.jsonl"))
+    questions = list(located_rows(folder / "question.jsonl"))
     answers = [
-        {row["question_id"]: row for _, row in rows_of(folder / "answer" / f"answer_{model}.jsonl")}
+        {row["question_id"]: row for row in located_rows(folder / "answer" / f"answer_{model}.jsonl")}
         for model in _MODELS
     ]
     if len(labels) != len(questions):
         what = f"has {len(labels)} labels for {len(questions)} questions"
         raise DatasetError(what, where=str(review), remedy="write one label per line, in the order of question.jsonl")
-    for number, ((place, row), line) in enumerate(zip(questions, labels, strict=True), 1):
+    for number, (row, line) in enumerate(zip(questions, labels, strict=True), 1):
         question, case = row["question_id"], {"id": str(row["question_id"]), "prompt": row["text"]}
         for side, model, given in zip("ab", _MODELS, answers, strict=True):
             if question not in given:
-                raise DatasetError(f"question {question} has no answer of {model}", where=place, remedy="add it")
+                raise DatasetError(f"question {question} has no answer of {model}", where=row.place, remedy="add it")
             case |= {f"response_{side}": given[question]["text"], f"model_{side}": model}
         label = choice(line, _LABELS, f"{review}:{number}")
-        yield place, {**case, "label": label, "subset": row.get("category")}
+        yield row.place, {**case, "label": label, "subset": row.get("category")}
 
 
 def _rule(view: View) -> Measures:

@@ -53,7 +53,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
                 "prompt": first["question"],
                 "reference": "\n".join(best_answers(first) or best_answers(question or {})) or None,
                 "responses": [{"model": models[row.file], "text": row["response"]} for row in group],
-                "subset": str(question.need("Category")).lower().replace("-", "_") if question else None,
+                "subset": str(question["Category"]).lower().replace("-", "_") if question else None,
             },
         )
 
@@ -61,7 +61,7 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 def _questions(path: Path) -> dict[str, LocatedRow]:
     """Return the questions by number, from the file next to the answers; empty if it is missing."""
     file = sibling_file(path, QUESTIONS_FILE)
-    return {} if file is None else {str(row.need("question_id")): row for row in located_rows(file)}
+    return {} if file is None else {str(row["question_id"]): row for row in located_rows(file)}
 
 
 def models_of(files: Iterable[Path]) -> dict[Path, str]:
@@ -117,12 +117,12 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     models, questions = models_of({row.file for row in rows}), _questions(path)
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
-        name, verdict = str(row.need("question_id")), str(row.need("is_hallucination"))
+        name, verdict = str(row["question_id"]), str(row["is_hallucination"])
         yield {
             "id": name,
-            "prompt": row.need("question"),
+            "prompt": row["question"],
             "reference": "\n".join(best_answers(row)),
-            "response": row.need("response"),
+            "response": row["response"],
             "model": models[row.file],
             "judge": "gpt-4",
             "score.not_hallucinated": _VERDICTS.get(verdict.lower()),

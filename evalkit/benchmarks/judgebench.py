@@ -76,7 +76,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
 def _judgments(row: LocatedRow, judge: str) -> Iterator[Cells]:
     pair = {
-        "id": row.need("pair_id"),
+        "id": row["pair_id"],
         "prompt": row.get("question"),
         **{f"response_{side}": row.need(f"response_{side.upper()}") for side in "ab"},
         "label": choice(row.get("label"), _LABELS, row.place),

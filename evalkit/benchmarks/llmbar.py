@@ -156,7 +156,7 @@ def _output(records: Sequence[Record], strategy: str) -> Json:
 
 
 def _results(row: LocatedRow) -> Json:
-    results = row.need("results")
+    results = row["results"]
     last: Json = results[-1] if results else {}
     return last
 
@@ -174,7 +174,7 @@ def _asked(row: LocatedRow) -> JsonObject:
 
 
 def _winners(row: LocatedRow, orders: Sequence[str]) -> Iterator[Cells]:
-    outputs = {"response_a": row.need("output_1"), "response_b": row.need("output_2")}
+    outputs = {"response_a": row["output_1"], "response_b": row["output_2"]}
     label = choice(row.get("label"), {"1": "A", "2": "B"}, row.place)
     for order in orders:
         entry = _results(row).get(order) or {}

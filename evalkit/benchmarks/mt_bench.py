@@ -83,8 +83,8 @@ def _read_cases(benchmark: Benchmark, source: Source) -> Iterator[Placed]:
 
 
 def _pair(row: LocatedRow, sides: tuple[str, str] = ("model_a", "model_b")) -> Pair:
-    first, second = sorted(str(row.need(side)) for side in sides)
-    return str(row.need("question_id")), int(row.get("turn", 1)), first, second
+    first, second = sorted(str(row[side]) for side in sides)
+    return str(row["question_id"]), int(row.get("turn", 1)), first, second
 
 
 def _turned(row: LocatedRow) -> bool:
@@ -278,19 +278,19 @@ def _omitted(what: str, count: int) -> list[str]:
 
 
 def _turn(row: LocatedRow, kinds: Json) -> JsonObject:
-    name, turn = str(row.need("question_id")), row.get("turn", 1)
+    name, turn = str(row["question_id"]), row.get("turn", 1)
     metadata = {"question_id": name, "turn": turn} | ({"category": kinds[name]} if name in kinds else {})
     return {"id": name if turn == 1 else f"{name} turn {turn}", "metadata": metadata, "judge": _named(row.get("judge"))}
 
 
 def _score(row: LocatedRow, kinds: Json) -> Iterator[Cells]:
-    prompt, score = str(row.get("user_prompt", "")), number(row.need("score"))
+    prompt, score = str(row.get("user_prompt", "")), number(row["score"])
     yield {
         **_turn(row, kinds),
         "prompt": question_in(prompt),
         "reference": reference_in(prompt),
         "response": answers_in(prompt).get("", ""),
-        "model": row.need("model"),
+        "model": row["model"],
         "text": row.get("judgment"),
         "score": score if score is not None and score >= 1 else None,
         "error": f"score is {row['score']}",

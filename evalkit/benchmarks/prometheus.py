@@ -102,7 +102,7 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
 
 def _scores(row: LocatedRow, numbers: NumberedNames) -> Iterator[Cells]:
-    sections = _sections_of(str(row.need("instruction")))
+    sections = _sections_of(str(row["instruction"]))
     prompt, response, reference, rubric = (sections.get(name, "") for name in _SECTIONS)
     own = int(_SCORE_COLUMNS[0] not in row)
     words = _listed(row.get(_WORDS[own]))

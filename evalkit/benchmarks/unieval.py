@@ -200,15 +200,15 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
     }
 
     def cells(row: LocatedRow) -> Iterator[Cells]:
-        question, source, predicted = _question(row, numbers), _source(row), row.need("predict_scores")
+        question, source, predicted = _question(row, numbers), _source(row), row["predict_scores"]
         yield {
             "id": question,
             "prompt": _ASKED[benchmark](source) if benchmark else source,
             "context": row.get("context"),
             "reference": row.get("reference") if benchmark == "summeval" else None,
-            "response": row.need("system_output"),
+            "response": row["system_output"],
             "model": row.get("system_id") or None,
-            "grade": number(row.need("scores").get(chosen)),
+            "grade": number(row["scores"].get(chosen)),
             "judge": "unieval",
             **{f"score.{name}": score for name in names if (score := number(predicted.get(name))) is not None},
             "error": "no score",
@@ -224,8 +224,8 @@ def _read_judgments(path: Path, options: Options) -> ParsedFile:
 
 
 def _dimensions(row: LocatedRow) -> list[str]:
-    graded = row.need("scores")
-    return [name for name in row.need("predict_scores") if name in graded]
+    graded = row["scores"]
+    return [name for name in row["predict_scores"] if name in graded]
 
 
 def _source(row: LocatedRow) -> str:
@@ -241,7 +241,7 @@ def _grades_of(rows: Sequence[LocatedRow], names: Sequence[str]) -> dict[str, li
     """Return the grades by dimension of a question's outputs, each system's first, in order."""
     outputs: dict[str, Row] = {}
     for row in rows:
-        outputs.setdefault(str(row.get("system_id", "")) or str(row.need("system_output")), row.need("scores"))
+        outputs.setdefault(str(row.get("system_id", "")) or str(row["system_output"]), row["scores"])
     return {name: [number(scores.get(name)) for scores in outputs.values()] for name in names}
 
 

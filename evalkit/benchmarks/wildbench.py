@@ -62,7 +62,7 @@ def _score(row: Row) -> float | None:
 
 
 _JUDGMENT: Final[Mapping[str, Field]] = {
-    "id": lambda row: row.need("session_id"),
+    "id": lambda row: row["session_id"],
     "response": "model_output",
     "model": "model_test",
     "judge": lambda row: row.file.parent.name,

@@ -151,16 +151,30 @@ def _as_exported(row: JsonObject) -> JsonObject:
 
 
 class LocatedRow(dict[str, Any]):
-    """A row with its location, its file, and its number there or in the import."""
+    """A row, or an object in it, with its location, its file, and its number there or in the import.
+
+    A missing key raises a `DatasetError` that names it and the location; see `require`.
+    """
 
     def __init__(self, row: Json, place: str, number: int = 0, file: Path | None = None) -> None:
         super().__init__(row)
         self.place, self.number = place, number
         self.file = file or Path(place.rpartition(":")[0])
+        for key, value in row.items():
+            if isinstance(value, dict | list):
+                self[key] = self._located(value)
+
+    def __missing__(self, key: str) -> Any:
+        return require(self, key, self.place)
+
+    def _located(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._located(one) for one in value]
+        return LocatedRow(value, self.place, self.number, self.file) if isinstance(value, dict) else value
 
     def need(self, key: str) -> Any:
         """Return the value of a key; see `require`."""
-        return require(self, key, self.place)
+        return self[key]
 
 
 def located_rows(path: Path) -> Iterator[LocatedRow]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from evalkit.core.hashing import canonical_json
-from evalkit.foreign_files.judgment_files import Peek, load_object, number, subject
+from evalkit.foreign_files.judgment_files import LocatedRow, Peek, load_object, number, subject
 from evalkit.foreign_files.layouts import Field, Part, read_log
 from evalkit.foreign_files.records import Importer, Options, ParsedFile
 from evalkit.values import Json
@@ -28,7 +28,7 @@ def _read(path: Path, options: Options) -> ParsedFile:
     An assertion of an evaluator that also gives a score is the same verdict, and is omitted. A case whose task failed
     is a failed judgment.
     """
-    report = load_object(path)
+    report = LocatedRow(load_object(path), str(path), file=path)
     fields: dict[str, Field] = {
         "id": ("source_case_name", "name"),
         "prompt": lambda case: subject(case.get("inputs")),
