@@ -1,19 +1,43 @@
-"""The numbers of an audit: planted biases are found, noise is not, and a silenced judge is a finding."""
+"""The numbers of an audit, length that is added, and the cases that it needs."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
+from math import ceil, floor, log10, sqrt
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm, t
 
 from benchmarks import audits
-from evalkit.audit.metrics import Answers, contrast, outcomes, p_value, probe_statistics
+from evalkit.audit.datasheet import LARGE, _cases_needed
+from evalkit.audit.metrics import (
+    Answers,
+    Contrast,
+    Outcome,
+    contrast,
+    length_sentence,
+    outcomes,
+    p_value,
+    probe_statistics,
+    words_added,
+)
+from evalkit.audit.plan import edited
 from evalkit.audit.probes import own_probes
-from evalkit.config import ScoringConfig
+from evalkit.config import RunConfig, ScoringConfig
 from evalkit.core.scale import Scale
+from evalkit.core.translation import in_every_language
+from evalkit.decision import Decision, Limit
+from evalkit.scoring.labels import labels_for, units_for
 from evalkit.scoring.stats.bootstrap import measure
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.types import Case, Metric, Response
+from tests.support.command_line import call_main
 
 SCORING = ScoringConfig(bootstrap=300)
 
@@ -103,3 +127,173 @@ def test_planted_biases_are_recovered_and_noise_is_not_reported() -> None:
     for row in rows.values():
         assert float(row[3]) == pytest.approx(float(row[2]), abs=0.05)
     assert float(rows["audit/authority/shift"][6].strip(" %")) > 80
+
+
+PROBES = own_probes()
+CASES = [Case(f"c{n}", "?", (Response("One two three."), Response("Four five."))) for n in range(20)]
+LONGER = Decision("rates", "leans", "pair", limits=(Limit("longer", Metric("length/slope_at_label", 1.0)),))
+OPEN = Decision("unknown", "no_labels", "pair")
+
+
+def outcome(name: str, shifts: Sequence[float], *, found: bool = True) -> Outcome:
+    shift, no = np.array(shifts, dtype=float), np.zeros(len(shifts), dtype=bool)
+    contrast = Contrast(PROBES[name], shift, shift, shift, shift, no, no, ~no, shift, shift)
+    return Outcome(contrast, 0.001, 0.001, float(np.nan_to_num(shift).mean()), found, False, 0.1, len(shifts))
+
+
+def said(
+    shifts: Sequence[float],
+    neutral: Sequence[float] | None,
+    *,
+    found: bool = True,
+    words: int = 33,
+    decision: Decision = OPEN,
+) -> str | None:
+    other = None if neutral is None else outcome("distractor", neutral, found=found)
+    clusters = Clusters.each(len(shifts))
+    added = {"padding": words, "distractor": 5}
+    text = length_sentence(outcome("padding", shifts), other, added, decision, clusters, 0.05)
+    return None if text is None else in_every_language(text)[0]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_neutral_sentence_tells_whether_length_explains_an_effect(sign: int) -> None:
+    strong, weak, none = ([sign * size] * 20 for size in (2.0, 1.0, 0.0))
+    lead = "These edits also lengthen the text by 33 words; "
+    assert said(strong, strong) == lead + (
+        "a neutral sentence of 5 words moves it as much, as far as these cases show (distractor)."
+    )
+    assert said(weak, strong) == said(strong, strong)
+    assert said(strong, weak) == lead + "a neutral sentence of only 5 words moves it too (distractor)."
+    assert str(said(strong, weak, words=5)).endswith("5 words moves it too, but less (distractor).")
+    assert said(strong, none, found=False) is None
+    assert said(strong, [-shift for shift in weak]) is None
+    assert str(said([sign, 0] * 10, [sign, 0] * 9 + [0, 0], found=False)).endswith(
+        "the effect does not differ significantly from that of a neutral sentence of 5 words (distractor)."
+    )
+
+
+def test_a_preference_for_length_on_the_unedited_cases_counts_if_it_points_the_same_way() -> None:
+    for size, words, expected in ((2.0, 33, True), (-2.0, 33, False), (2.0, 5, False)):
+        text = said([size] * 20, [0.0] * 20, found=False, words=words, decision=LONGER)
+        assert (text is not None) == expected
+        assert text is None or text.endswith("on the unedited cases, length moves it in the same direction.")
+
+
+@pytest.mark.parametrize("neutral", [None, [np.nan] * 20])
+def test_without_a_neutral_sentence_it_names_the_probe_that_would_tell(neutral: Sequence[float] | None) -> None:
+    assert said([1.0] * 20, neutral, words=1) == (
+        "These edits also lengthen the text by 1 word; "
+        "the probe distractor would show whether a neutral sentence has the same effect."
+    )
+    assert said([1.0] * 20, neutral, words=0) is None
+
+
+@pytest.mark.parametrize("mode", ["pairwise", "pointwise"])
+def test_words_are_counted_in_the_response_that_a_probe_edits(mode: str) -> None:
+    config = RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], mode={"name": mode}, swap={"policy": "none"})
+    names = ["distractor", "authority", "order", "truncated", "identity"]
+    probes = [PROBES[name] for name in names if mode in PROBES[name].modes]
+    chinese = [Case("zh", "？", (Response("一二三。"), Response("四五六。")))]
+    for cases, distractor, identity in ((CASES, 5, 6), (chinese, 7, 10)):
+        edits = [edit for case in cases for probe in probes if (edit := edited(case, probe, config)) is not None]
+        added = words_added(config, cases, edits, probes)
+        assert {*added} == {"distractor", "authority", "identity"}
+        assert added["distractor"] == distractor
+        assert added["identity"] == identity
+
+
+@pytest.mark.parametrize(
+    ("judge", "named"),
+    [("length_biased", {"padding", "sentiment", "identity", "authority"}), ("authority", set())],
+)
+def test_a_judge_that_only_likes_length_is_told_from_one_that_falls_for_citations(
+    judge: str, named: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
+    rows = [
+        {
+            "id": f"c{n}",
+            "prompt": f"Question {n}?",
+            "response": f"The answer to {n} is {'reason ' * (n % 8 + 3)}{7 * n}.",
+        }
+        for n in range(40)
+    ]
+    Path("texts.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    probes = "probe=[padding,sentiment,identity,authority,distractor]"
+    planted = [f"judge=simulated/{judge}", "judge.params.strength=1", "judge.params.accuracy=1", "mode=pointwise"]
+    data = ["dataset=file", "dataset.path=texts.jsonl", "tracking=none", "scoring.bootstrap=100"]
+    call_main(capfd, "audit", *planted, *data, probes, "-q", "--output", "a")
+    sheet = json.loads(Path("a/datasheet.json").read_bytes())
+    texts = {probe["name"]: " ".join(text["text"] for text in probe["sentences"]) for probe in sheet["probes"]}
+    assert {name for name, text in texts.items() if "These edits also lengthen the text by" in text} == named
+    assert {name for name, text in texts.items() if "(distractor)." in text} == named
+    assert {probe["name"] for probe in sheet["probes"] if probe["state"] == "falls"} >= (named or {"authority"})
+    chinese = [text["text_zh"] for probe in sheet["probes"] for text in probe["sentences"]]
+    assert sum("这些改动还" in text for text in chinese) == len(named)
+    page = Path("a/datasheet.md").read_text("utf-8")
+    assert page.count("These edits also lengthen") == len(named)
+
+
+def outcome_of(*, directed: bool = True, expects: str = "same") -> Any:
+    return SimpleNamespace(
+        contrast=SimpleNamespace(probe=SimpleNamespace(directed=directed, expects=expects)), span=2.0
+    )
+
+
+def needed(distance: float, sd: float, at_hand: int) -> int:
+    """The smallest number with power 0.8, by its definition, rounded up to two digits."""
+    n = 2
+    while distance * sqrt(n) / sd < sqrt(n / (n - 1)) * t.ppf(0.975, n - 1) + norm.ppf(0.8):
+        n += 1
+    unit = 10 ** max(floor(log10(n)) - 1, 0)
+    return max(1, ceil(n / unit) * unit - at_hand)
+
+
+def interval(name: str, value: float, sd: float, n: int) -> Metric:
+    half = sqrt(n / (n - 1)) * t.ppf(0.975, n - 1) * sd / sqrt(n)
+    return Metric(f"audit/x/{name}", value, value - half, value + half, n)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("n", [12, 30, 200])
+@pytest.mark.parametrize("value", [-0.7, -0.3, 0.0, 0.1, 0.45, 0.7])
+def test_the_nearer_of_two_decisions_is_planned(value: float, n: int, directed: bool) -> None:
+    """An effect is decided when its interval excludes none, or a large one; without a direction, only above 0."""
+    largest, sd = LARGE * 2.0, 0.9
+    distances = [abs(value)] if value > 0 or (value and directed) else []
+    if abs(value) < largest:
+        distances.append(largest - abs(value) if value > 0 or directed else largest - value)
+    expected = min((needed(distance, sd, n) for distance in distances), default=None) if n >= 30 else None
+    assert _cases_needed(outcome_of(directed=directed), {"shift": interval("shift", value, sd, n)}, 0.95) == expected
+
+
+@pytest.mark.parametrize(("value", "known"), [(0.05, True), (0.2, True), (0.25, False), (0.6, False)])
+@pytest.mark.parametrize("expects", ["loses", "fails"])
+def test_a_share_of_planted_responses_is_decided_below_a_quarter(value: float, known: bool, expects: str) -> None:
+    found = _cases_needed(outcome_of(expects=expects), {"passed": interval("passed", value, 0.4, 40)}, 0.95)
+    assert found == (needed(LARGE - value, 0.4, 40) if known else None)
+
+
+@pytest.mark.parametrize("metric", [None, Metric("audit/x/shift", None), Metric("audit/x/shift", 0.1, None, None, 9)])
+def test_without_an_interval_there_is_no_number(metric: Metric | None) -> None:
+    assert _cases_needed(outcome_of(), {} if metric is None else {"shift": metric}, 0.95) is None
+    assert _cases_needed(outcome_of(), {"shift": Metric("audit/x/shift", 0.1, 0.1, 0.1, 9)}, 0.95) is None
+
+
+def test_it_is_the_number_for_labels_where_the_metric_is_about_labels() -> None:
+    metric = Metric("agreement/accuracy", 0.7, 0.6, 0.8, 80)
+    assert units_for(metric, 0.65, 0.95) == labels_for(metric, 0.65, 0.95)
+    assert labels_for(Metric("audit/x/shift", 0.7, 0.6, 0.8, 80), 0.65, 0.95) is None
+
+
+def test_so_many_cases_decide_in_four_of_five_audits() -> None:
+    generator, decided = np.random.default_rng(7), []
+    first = interval("shift", 0.1, 0.9, 30)
+    total = 30 + (_cases_needed(outcome_of(), {"shift": first}, 0.95) or 0)
+    for _ in range(400):
+        sample = generator.normal(0.1, 0.9, total)
+        low, high = (sample.mean() + z * sample.std(ddof=1) / sqrt(total) for z in (-1.96, 1.96))
+        decided.append(low > 0 or max(high, -low) <= LARGE * 2.0)
+    assert 0.75 <= np.mean(decided) <= 0.95

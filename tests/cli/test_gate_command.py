@@ -1,20 +1,25 @@
-"""A gate on the command line: exit status, files, and what is said of it."""
+"""A gate on the command line, also on a slice: exit status, files, and what is said of it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
 import pytest
 
+from evalkit.cli import main
 from evalkit.cli.hydra_runner import Sweep
 from evalkit.config import RunConfig
 from evalkit.gating import check_gate
-from evalkit.runs import read_run
+from evalkit.results import RunResult
+from evalkit.runs import read_run, write_run
+from evalkit.scoring import score_run
 from evalkit.tracking.contents import tags
+from tests.scoring.drift_runs import pairs
 from tests.support.command_line import Done, fake, pair, shown
 from tests.support.fake_provider import Provider, Reply, said
 
@@ -222,3 +227,51 @@ def test_a_mistyped_key_or_rule_of_a_finished_run_gets_the_right_spelling(run: C
     wrong = call("score", "first", "gate.agreement/accuracy=>= 0.3", status=1).line()
     assert wrong.endswith("""with a special character: 'gate={agreement/accuracy: ">= 0.3"}'""")
     call("score", "first", 'gate={agreement/accuracy: ">= 0.3"}')
+
+
+@pytest.fixture
+def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write a run that is right in English and wrong in half of the German and Japanese cases."""
+    monkeypatch.chdir(tmp_path)
+    languages = [("en", "de", "ja/JP")[n % 3] for n in range(120)]
+    labels = ["AB"[n // 3 % 2] for n in range(120)]
+    wrong = [language != "en" and n // 6 % 2 for n, language in enumerate(languages)]
+    verdicts = ["AB"[(label == "A") == bool(off)] for label, off in zip(labels, wrong, strict=True)]
+    run = pairs(verdicts, labels, scoring={"bootstrap": 200, "slices": ["language"]})
+    cases = [replace(one, metadata={"language": name}) for one, name in zip(run.cases, languages, strict=True)]
+    scored = score_run(run.config, cases, run.judgments)
+    manifest = {
+        "run_id": "r",
+        "judge": "m",
+        "mode": "pairwise",
+        "dataset": {"name": "pairs", "fingerprint": "f", "rows": 120},
+    }
+    result = RunResult(None, run.config, manifest, tuple(cases), run.judgments, scored.verdicts, scored.metrics)
+    write_run(tmp_path / "run", result)
+    return tmp_path / "run"
+
+
+def rules(run: Path) -> dict[str, str]:
+    gate = json.loads((run / "gate.json").read_text())
+    return {rule["metric"]: rule["state"] for rule in gate["rules"]}
+
+
+def test_a_slice_passes_or_fails_on_its_own(judged: Path, capsys: pytest.CaptureFixture) -> None:
+    capsys.readouterr()
+    rule = "gate={slice/language/en/agreement/kappa: '>= 0.6', slice/language/de/agreement/kappa: '>= 0.6'}"
+    assert main(["score", "run", rule]) == 4
+    assert rules(judged) == {
+        "slice/language/en/agreement/kappa": "held",
+        "slice/language/de/agreement/kappa": "failed",
+    }
+    assert "gate failed: slice/language/de/agreement/kappa" in capsys.readouterr().err
+    assert main(["score", "run", "gate={slice/language/en/agreement/kappa: '>= 0.6'}"]) == 0
+    assert main(["score", "run", "gate={slice/language/ja_2f_JP/agreement/accuracy: '<= 0.7'}"]) == 0
+
+
+def test_a_slice_that_the_run_does_not_have_is_one_line(judged: Path, capsys: pytest.CaptureFixture) -> None:
+    capsys.readouterr()
+    assert main(["score", "run", "gate={slice/language/dee/agreement/kappa: '>= 0.6'}"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "did you mean 'slice/language/de/agreement/kappa'?" in line
+    assert not (judged / "gate.json").exists()

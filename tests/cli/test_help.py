@@ -1,4 +1,4 @@
-"""Each command's help, and what it says of the words it takes."""
+"""Each command's help and tab completion, and what `evalkit doctor` says of the store and the tracker."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from evalkit.cli import COMMANDS
 from evalkit.cli.parser import subparsers
+from evalkit.store.sqlite import SqliteStore
 from tests.support.command_line import Done
 
 Call = Callable[..., Done]
@@ -169,3 +170,80 @@ def test_output_names_the_folder_of_a_run_or_sweep(call: Call, tmp_path: Path, s
     words = ["run", "judge=simulated/good", "tracking=none", "store=off", "scoring.bootstrap=0", "dataset.limit=2"]
     call(*words, "--output", "it's here", "-q", *(["tie.threshold=0,0.5", "-m"] if sweep else []))
     assert (tmp_path / "it's here" / ("1/metrics.json" if sweep else "metrics.json")).is_file()
+
+
+JUDGE = ("doctor", "judge=simulated/good", "dataset=quick")
+
+
+def test_the_store_is_named_and_opened(call: Call, tmp_path: Path) -> None:
+    assert "off: every run pays for all its calls" in call(*JUDGE, "store.mode=off", "tracking=none").out
+    url = f"store.url={tmp_path}/answers.sqlite"
+    assert "answers.sqlite (the first run creates it)" in call(*JUDGE, url, "tracking=none").out
+    SqliteStore(tmp_path / "answers.sqlite").close()
+    assert "(the first run creates it)" not in call(*JUDGE, url, "tracking=none").out
+    (tmp_path / "answers.sqlite").write_bytes(b"not a database" * 100)
+    assert "answers.sqlite" in call(*JUDGE, url, "tracking=none", status=1).out
+
+
+def test_another_tracker_is_named(call: Call) -> None:
+    done = call(*JUDGE, "tracking.tracker=no_such_tracker", status=1)
+    assert "no_such_tracker" in done.out + done.err
+
+
+Complete = Callable[[str], list[str]]
+
+
+@pytest.fixture
+def complete(call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> Complete:
+    def ask(line: str) -> list[str]:
+        monkeypatch.setenv("COMP_LINE", line)
+        monkeypatch.setenv("COMP_POINT", str(len(line)))
+        return call("-sc", "query=bash").out.split()
+
+    return ask
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("evalkit run judge=gp", ["judge=gpt-4o", "judge=gpt-4o-mini"]),
+        ("evalkit run swap=both judge=gp", ["judge=gpt-4o", "judge=gpt-4o-mini"]),
+        ("evalkit plan judge=gp", ["judge=gpt-4o", "judge=gpt-4o-mini"]),
+        ("evalkit doctor judge=gp", ["judge=gpt-4o", "judge=gpt-4o-mini"]),
+        ("evalkit run first_look judge=gp", ["judge=gpt-4o", "judge=gpt-4o-mini"]),
+        ("evalkit run experiments/first_look.yaml judge=gp", ["judge=gpt-4o", "judge=gpt-4o-mini"]),
+        ("evalkit run tie.thr", ["tie.threshold="]),
+        ("evalkit run fir", ["first_look"]),
+        ("evalkit pl", ["plan", "plugins"]),
+        ("evalkit plan au", ["audit"]),
+        ("evalkit plan audit judge=gp", ["judge=gpt-4o", "judge=gpt-4o-mini"]),
+        ("evalkit plan audit fir", ["first_look"]),
+        ("evalkit sco", ["score"]),
+        ("evalkit score out", []),
+        ("evalkit batch w", ["write"]),
+        ("evalkit batch write judge=gp", ["judge=gpt-4o", "judge=gpt-4o-mini"]),
+        ("evalkit batch write fir", ["first_look"]),
+        ("evalkit batch read --req", ["--requests"]),
+        ("evalkit store prune --old", ["--older-than"]),
+    ],
+)
+def test_a_line_goes_on(line: str, offered: list[str], complete: Complete) -> None:
+    assert complete(line) == offered
+
+
+def test_every_command_is_offered(complete: Complete) -> None:
+    assert {"run", "plan", "score", "track", "ui", "doctor", "init"} <= {*complete("evalkit ")}
+
+
+def test_what_is_ones_own_is_offered(complete: Complete, tmp_path: Path) -> None:
+    (tmp_path / "conf" / "judge").mkdir(parents=True)
+    (tmp_path / "conf" / "judge" / "gpt-mine.yaml").write_text("model: openai/mine\n")
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "mystudy.yaml").write_text("defaults: [config, _self_]\n")
+    assert complete("evalkit run judge=gpt-m") == ["judge=gpt-mine"]
+    assert complete("evalkit run mys") == ["mystudy"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_for_each_shell(shell: str, call: Callable[..., Done]) -> None:
+    assert "complete" in call("-sc", f"install={shell}").out

@@ -1,4 +1,4 @@
-"""`evalkit plan`: what its numbers rest on, and how near they come to what is then paid."""
+"""`evalkit plan` and the estimate of what is left: what numbers rest on, and how near they are; labels still needed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,19 @@ from typing import Any
 
 import pytest
 
+from evalkit.cli import main
+from evalkit.cli.hydra_runner import Job
+from evalkit.cli.progress import EVERY, RECENT, ProgressDisplay, Rate, as_time, seconds_left
 from evalkit.config import JudgeConfig, RunnerConfig
+from evalkit.engine import Plan
 from evalkit.engine.estimates import Length, Part, minutes
+from evalkit.engine.progress import Progress
+from evalkit.hydra_app import load_config
+from evalkit.results import RunResult
+from evalkit.runs import write_run
+from evalkit.scoring import score_run
+from evalkit.scoring.labels import labels_for, labels_for_width
+from tests.scoring.drift_runs import pairs, right_in, truth
 from tests.support.command_line import BRIEF, Done, fake, pair
 from tests.support.fake_provider import Provider, Reply, refused, said
 
@@ -200,3 +211,136 @@ def test_what_calls_take_is_told_by_limits_and_latency(judge, seconds, expected)
     plan = SimpleNamespace(unique=32, prompt_tokens=100)
     part = Part(JudgeConfig(model="m", **judge), plan, Length(10.0, seconds, "own"))  # type: ignore[arg-type]
     assert minutes([part], RunnerConfig(concurrency=16)) == (None if expected is None else pytest.approx(expected))
+
+
+def part(requests: int, seconds: float | None = 6.0, **judge: object) -> Part:
+    config = JudgeConfig.model_validate({"model": "fake/model", **judge})
+    return Part(config, Plan(unique=requests, prompt_tokens=100 * requests), Length(50, seconds, "own", 20))
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ([part(80)], 1.0),  # 80 calls of 6 s, eight at once
+        ([part(80), part(40)], 1.5),
+        ([part(80, concurrency=2)], 4.0),
+        ([part(80, concurrency=64)], 1.0),
+        ([part(80, concurrency=2), part(40)], 4.0),
+        ([part(80, model="local/smollm2")], 4.0),  # two copies answer side by side
+        ([part(80, rpm=20)], 4.0),
+        ([part(80, tpm=2000)], 6.0),
+        ([part(80, None)], None),
+        ([part(0)], 0.0),
+        ([], 0.0),
+    ],
+)
+def test_the_time_is_the_longest_that_any_limit_makes_it(parts: list[Part], expected: float | None) -> None:
+    assert minutes(parts, RunnerConfig(concurrency=8)) == expected
+
+
+def progress(done: int, elapsed: float, total: int | None = 1000) -> Progress:
+    return Progress(done, total, 0, done, 0, 0, 0, 0, None, elapsed=elapsed)
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    rate = Rate()
+    assert rate.now() is None
+    for second in range(1, 101):  # one answer per second, then ten
+        rate.see(progress(second if second <= 50 else 50 + 10 * (second - 50), float(second)))
+    assert rate.now() == pytest.approx(10, rel=0.01)
+    assert RECENT < 50
+
+
+def test_the_time_left_is_not_estimated_from_the_first_answers() -> None:
+    assert seconds_left(progress(1, 5.0), 2.0) is None
+    assert seconds_left(progress(50, 25.0), 2.0) == 475.0
+    assert seconds_left(progress(1000, 500.0), 2.0) is None
+    assert seconds_left(progress(50, 25.0, None), 2.0) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(None, ""), (4.4, "4 s"), (89.0, "89 s"), (95.0, "2 min"), (5000.0, "83 min"), (7500.0, "2 h 5 min")],
+)
+def test_a_duration_is_in_the_largest_unit_that_fits(seconds: float | None, words: str) -> None:
+    assert as_time(seconds) == words
+
+
+def test_each_step_of_a_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressDisplay(Job(load_config(), Path(), None)) as display:
+        for step in (progress(6, 10 * EVERY), progress(7, 1.5 * EVERY), progress(8, 3 * EVERY)):
+            display.update(step)
+    shown = capsys.readouterr().err
+    assert [done for done in (6, 7, 8) if f" {done}/1000 " in shown] == [6, 7, 8]
+
+
+LABELS = truth(100)
+
+
+@pytest.fixture
+def make_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunResult]:
+    """Write a run folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(labels: Any = LABELS, **sections: Any) -> RunResult:
+        run = pairs(right_in(LABELS, 0.85, 1), labels, **{"scoring": {"bootstrap": 200}, **sections})
+        scored = score_run(run.config, run.cases, run.judgments)
+        manifest = {"run_id": "r", "judge": "m", "mode": "pairwise"}
+        result = RunResult(None, run.config, manifest, run.cases, run.judgments, scored.verdicts, scored.metrics)
+        write_run(tmp_path / "run", result)
+        return result
+
+    return make
+
+
+def test_labels_for_a_width_and_for_a_gate(make_run: Callable[..., RunResult], capsys: pytest.CaptureFixture) -> None:
+    metrics = make_run(gate={"agreement/kappa": ">= 0.6", "tie_rate": "<= 0.5"}).metrics
+    files = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    assert main(["plan", "--labels", "run", "--width", "0.05"]) == 0
+    out = capsys.readouterr().out
+    accuracy, kappa = metrics["agreement/accuracy"], metrics["agreement/kappa"]
+    rows = {line.split()[0]: line for line in out.splitlines() if line.startswith("agreement/")}
+    assert rows["agreement/accuracy"].endswith(f"100  about {labels_for_width(accuracy, 0.05, 0.95):,}".split("  ")[1])
+    assert f"about {labels_for_width(kappa, 0.05, 0.95):,}" in rows["agreement/kappa"]
+    assert f"gate: agreement/kappa >= 0.6: undecided, about {labels_for(kappa, 0.6, 0.95):,} more labels would" in out
+    assert "gate: tie_rate <= 0.5: held\n" in out
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == files
+    assert main(["plan", "gate={agreement/accuracy: '>= 0.9'}", "--labels", "run", "--width", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "gate: agreement/accuracy >= 0.9: undecided, about" in out
+    assert "agreement/kappa >= 0.6" not in out
+    assert rows["agreement/accuracy"][:30] in out
+    assert " 0\n" in out
+
+
+def test_a_run_without_labels_says_how_many_are_needed_first(
+    make_run: Callable[..., RunResult], capsys: pytest.CaptureFixture
+) -> None:
+    make_run([None] * 100)
+    assert main(["plan", "--labels", "run"]) == 0
+    assert capsys.readouterr().out.startswith("Label about 170 pairs first")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--labels", "nowhere"], "nowhere: no such folder"),
+        (["--labels", "run", "--width", "0"], "'0' is not a number above 0"),
+        (["--labels", "run", "--width", "nan"], "'nan' is not a number above 0"),
+        (["--labels", "run", "--width", "wide"], "'wide' is not a number above 0"),
+        (["--labels", "run", "--pilot", "3"], "--labels cannot be used with --pilot"),
+        (["--labels", "run", "-m"], "--labels cannot be used with --multirun"),
+        (["--labels", "run", "judge=gpt-4o"], "judge: cannot be changed here"),
+        (["--labels", "run", "study.yaml"], "study.yaml: is not an override"),
+        (["--labels", "run", "gate={agreement/kapa: '>= 0.5'}"], "did you mean 'agreement/kappa'?"),
+        (["--labels", "run", "gate={nonsense: '>= 0.5'}"], "choose from agreement/ac1, agreement/accuracy, "),
+    ],
+)
+def test_a_mistake_is_one_line(
+    make_run: Callable[..., RunResult], capsys: pytest.CaptureFixture, words: list[str], complaint: str
+) -> None:
+    make_run()
+    assert main(["plan", *words]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert complaint in line
+    assert len(line) < 1000

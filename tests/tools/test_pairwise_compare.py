@@ -16,54 +16,34 @@ from evalkit.tools.models import PairwiseCompareInput
 from tests.support.fake_provider import Provider, Reply, refused, said
 from tests.support.judging import INPUT, always_first, good_first, judging
 
-FIELDS = {
-    "success": bool,
-    "winner": str,
-    "confidence": float,
-    "reason": str,
-    "comparison": list,
-    "overallReasoning": str,
-    "differentiators": dict,
-    "positionConsistency": dict,
-    "metadata": dict,
-}
 
-
-async def test_every_field_is_there_by_its_published_name(provider: Provider, overrides: list[str]) -> None:
+async def test_the_whole_result_by_its_published_names(provider: Provider, overrides: list[str]) -> None:
     provider.rule = judging(good_first)
-    result = await evalkit.pairwise_compare(INPUT, overrides=overrides)
-    found = result.model_dump(by_alias=True)
-    assert {name: type(found[name]) for name in FIELDS} == FIELDS
-    assert found["error"] is None
-    assert set(found) == {*FIELDS, "error", "trust"}
-    assert [set(row) for row in found["comparison"]] == [
-        {"criterion", "winner", "reasoning", "aStrength", "bStrength"}
-    ] * 2
-    assert set(found["differentiators"]) == {"aAdvantages", "bAdvantages"}
-    assert set(found["metadata"]) == {"evaluationTimeMs", "positionsSwapped"}
-    assert found["metadata"]["evaluationTimeMs"] > 0
+    found = (await evalkit.pairwise_compare(INPUT, overrides=overrides)).model_dump(by_alias=True)
     json.dumps(found, allow_nan=False)
-
-
-async def test_agreement_is_the_winner_with_the_mean_confidence(provider: Provider, overrides: list[str]) -> None:
-    provider.rule = judging(good_first)
-    result = await evalkit.pairwise_compare(INPUT, overrides=overrides)
-    assert (result.success, result.winner, result.confidence) == (True, "A", pytest.approx(0.8))
-    assert result.position_consistency is not None
-    assert result.position_consistency.model_dump(by_alias=True) == {
-        "firstPassWinner": "A",
-        "secondPassWinner": "A",
-        "consistent": True,
+    assert found.pop("metadata") == {"evaluationTimeMs": pytest.approx(30_000, abs=30_000), "positionsSwapped": True}
+    good, bad = "good: it strengthens the heart", "bad: you will look better"
+    assert found == {
+        "success": True,
+        "winner": "A",
+        "confidence": pytest.approx(0.8),
+        "reason": found["reason"],
+        "comparison": [
+            {
+                "criterion": name,
+                "winner": "A",
+                "reasoning": found["comparison"][number]["reasoning"],
+                "aStrength": f"of {good}",
+                "bStrength": f"of {bad}",
+            }
+            for number, name in enumerate(("accuracy", "clarity"))
+        ],
+        "overallReasoning": f"Response A is better: {good}",
+        "differentiators": {"aAdvantages": [f"+ {good}"], "bAdvantages": [f"+ {bad}"]},
+        "positionConsistency": {"firstPassWinner": "A", "secondPassWinner": "A", "consistent": True},
+        "error": None,
+        "trust": None,
     }
-    assert [(row.criterion, row.winner) for row in result.comparison] == [("accuracy", "A"), ("clarity", "A")]
-    assert (result.comparison[0].a_strength, result.comparison[0].b_strength) == (
-        "of good: it strengthens the heart",
-        "of bad: you will look better",
-    )
-    assert result.differentiators.a_advantages == ["+ good: it strengthens the heart"]
-    assert result.differentiators.b_advantages == ["+ bad: you will look better"]
-    assert result.overall_reasoning == "Response A is better: good: it strengthens the heart"
-    assert result.metadata.positions_swapped is True
     assert len(provider.requests) == 2
 
 

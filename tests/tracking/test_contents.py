@@ -1,13 +1,22 @@
+"""What MLflow is given: contents, datasets and prompts."""
+
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
+from mlflow.tracking._tracking_service.utils import _use_tracking_uri
 
-from evalkit.config import PromptConfig
+from evalkit.config import DatasetConfig, PromptConfig, TrackingConfig
+from evalkit.datasets import Dataset, load_cases
+from evalkit.errors import DatasetError
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, full_catalog
-from evalkit.tracking import contents
+from evalkit.tracking import contents, dataset_fetchers
+from evalkit.tracking.mlflow_tracker import HASH, LINKED, NOTE, MlflowTracker, prompt_tags, registered_name
 from evalkit.types import Metric
 
 
@@ -116,3 +125,161 @@ def test_a_table_of_long_texts_holds_fewer_rows(make_result, tmp_path, monkeypat
 def test_a_table_without_rows_is_a_table(make_result, tmp_path):
     table = contents.verdict_table(replace(make_result(tmp_path), verdicts=()))
     assert json.loads(json.dumps(table)) == {"columns": [], "data": []}
+
+
+FIELDS = {"prompt": "inputs.question", "response": "outputs.answer", "reference": "expectations.expected"}
+PAIR = {"id": "1", "prompt": "Q", "response_a": "x", "response_b": "y", "label": "A"}
+
+
+def load(uri: str, path: str, mode: str = "pairwise", **settings: object) -> Dataset:
+    fetch = dataset_fetchers(TrackingConfig(uri=uri))
+    return load_cases(DatasetConfig(path=path, **settings), mode=mode, fetch=fetch)
+
+
+def complaint(uri: str, path: str) -> str:
+    with pytest.raises(DatasetError) as caught:
+        load(uri, path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_an_evaluation_data_set_by_name_and_by_id(store: str) -> None:
+    client = MlflowClient(tracking_uri=store)
+    records = [
+        {
+            "inputs": {"question": f"Q{i}"},
+            "outputs": {"answer": f"A{i}"},
+            "expectations": {"expected": f"E{i}"},
+            "tags": {"n": str(i)},
+        }
+        for i in range(3)
+    ]
+    with _use_tracking_uri(store):
+        made = client.create_dataset(name="quiz", experiment_id=["0"])
+        made.merge_records(records)
+        client.create_dataset(name="empty", experiment_id=["0"])
+    by_name = load(store, "mlflow:quiz", "pointwise", fields=FIELDS)
+    by_id = load(store, f"mlflow:{made.dataset_id}", "pointwise", fields=FIELDS)
+    assert by_name.fingerprint == by_id.fingerprint
+    found = sorted((c.prompt, c.responses[0].text, c.reference, c.metadata["tags"]["n"]) for c in by_name.cases)
+    assert found == [(f"Q{i}", f"A{i}", f"E{i}", str(i)) for i in range(3)]
+    assert all(case.id.startswith("dr-") for case in by_name.cases)
+    assert by_name.source == "mlflow:quiz"
+    assert "mlflow:quzi: no such dataset in sqlite:" in complaint(store, "mlflow:quzi")
+    assert complaint(store, "mlflow:empty").startswith("mlflow:empty: the dataset has no records")
+    assert "cannot be fetched" in complaint(store, "mlflow:d-0123456789abcdef0123456789abcdef")
+
+
+def test_a_file_and_a_folder_that_a_run_logged(store: str, tmp_path: Path) -> None:
+    client = MlflowClient(tracking_uri=store)
+    experiment = client.create_experiment("data", artifact_location=(tmp_path / "artifacts").as_uri())
+    run = client.create_run(experiment).info.run_id
+    for name, rows in (("a", [PAIR]), ("b", [{**PAIR, "id": "2"}])):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        client.log_artifact(run, str(path), "data")
+    one = load(store, f"runs:/{run}/data/a.jsonl")
+    assert [case.id for case in one.cases] == ["1"]
+    assert one.source == f"runs:/{run}/data/a.jsonl"
+    assert [case.id for case in load(store, f"runs:/{run}/data").cases] == ["1", "2"]
+    (tmp_path / "bad.jsonl").write_text("{", encoding="utf-8")
+    client.log_artifact(run, str(tmp_path / "bad.jsonl"))
+    assert complaint(store, f"runs:/{run}/bad.jsonl").startswith(f"runs:/{run}/bad.jsonl:1: the row is not JSON")
+    assert "names a run but none of its files" in complaint(store, f"runs:/{run}")
+    assert "cannot be fetched" in complaint(store, f"runs:/{run}/nothing.jsonl")
+
+
+def test_no_store_is_made_by_looking_for_one(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path / 'none.db'}"
+    assert complaint(uri, "mlflow:quiz") == f"mlflow:quiz: there is no tracking store at {uri}; set tracking.uri"
+    assert not (tmp_path / "none.db").exists()
+
+
+NAME = "evalkit.en.pairwise"
+
+
+def record(uri: str, result, experiment: str = "evalkit"):
+    from mlflow import MlflowClient
+
+    run = MlflowTracker(uri, TrackingConfig(traces=0, experiment=experiment)).record(result)
+    return MlflowClient(uri, uri).get_run(run)
+
+
+def linked(run) -> list[dict[str, str]]:
+    return json.loads(run.data.tags[LINKED])
+
+
+def test_a_template_is_one_version_whoever_asks_with_it_and_a_changed_one_is_another(store, make_result, tmp_path):
+    from mlflow import MlflowClient
+
+    runs = [
+        record(store, make_result(tmp_path / "a", run_id="a")),
+        record(store, make_result(tmp_path / "b", run_id="b"), "another study"),
+        record(store, make_result(tmp_path / "c", run_id="c", prompts={"en/pairwise.md.j2": "Which? {{ a }}"})),
+        record(store, make_result(tmp_path / "d", run_id="d")),
+    ]
+    assert [linked(run) for run in runs] == [[{"name": NAME, "version": version}] for version in ("1", "1", "2", "1")]
+    client = MlflowClient(store, store)
+    first, second = (client.get_prompt_version(NAME, version) for version in (1, 2))
+    assert first.template.startswith("Which is better?\n{{ response_a }}")
+    assert [version.tags[HASH] for version in (first, second)] == [
+        hashlib.sha256(version.template.encode()).hexdigest() for version in (first, second)
+    ]
+    assert second.template == "Which? {{ a }}"
+    for run in runs[:2]:
+        assert [prompt.name for prompt in client.search_prompts(f"experiment_id = '{run.info.experiment_id}'")] == [
+            NAME
+        ]
+
+
+def test_a_name_that_is_taken_by_a_model_loses_no_run(store, make_result, tmp_path):
+    from mlflow import MlflowClient
+
+    client = MlflowClient(store, store)
+    client.create_registered_model(NAME)
+    run = record(store, make_result(tmp_path / "run"))
+    assert run.info.status == "FINISHED"
+    assert LINKED not in run.data.tags
+    assert run.data.tags[NOTE].startswith("not registered: ")
+
+
+def test_a_server_without_prompts_loses_no_run(make_result, tmp_path):
+    from mlflow.exceptions import MlflowException
+
+    class Old:
+        tracking_uri = "http://127.0.0.1:1"
+
+        def get_prompt(self, name: str) -> None:
+            return None
+
+        def create_prompt(self, *_: object) -> None:
+            raise MlflowException("API request failed with error code 404\n", error_code=404)
+
+    said = prompt_tags(Old(), "1", make_result(tmp_path / "run"))
+    assert said == {NOTE: "not registered: API request failed with error code 404"}
+
+
+def test_only_texts_that_the_run_was_made_with_are_registered(store, make_result, tmp_path):
+    result = make_result(tmp_path / "run")
+    texts = {"en/pairwise.md.j2": "another text", "zh/pairwise.md.j2": "哪个更好？"}
+    (tmp_path / "run" / "prompts.json").write_text(json.dumps(texts), "utf-8")
+    assert prompt_tags(None, "1", result) == {}
+    (tmp_path / "run" / "prompts.json").unlink()
+    assert prompt_tags(None, "1", result) == {}
+
+
+@pytest.mark.parametrize(
+    ("template", "name"),
+    [
+        ("en/pairwise.md.j2", NAME),
+        ("mine_2.j2", "evalkit.mine_2"),
+        ("zh/成对.md.j2", "evalkit.zh.--"),
+        ("my prompt.j2", "evalkit.my-prompt-"),
+    ],
+)
+def test_a_prompt_goes_by_its_template(template, name):
+    from mlflow.prompt.constants import PROMPT_NAME_RULE
+
+    assert registered_name(template).startswith(name)
+    assert PROMPT_NAME_RULE.match(registered_name(template))
+    assert registered_name("zh/成对.md.j2") != registered_name("zh/单个.md.j2")
