@@ -13,6 +13,9 @@ from types import MappingProxyType
 from evalkit.errors import ConfigError, PluginError, did_you_mean
 from evalkit.plugins import BENCHMARKS, entry_points_in, load_only
 from evalkit.protocols import Benchmark
+from evalkit.values import Json
+
+_FOLDER = Path(__file__).parent / "benchmarks"
 
 
 def find_benchmark(name: str) -> Benchmark:
@@ -58,9 +61,20 @@ def own_benchmark_names() -> frozenset[str]:
 
     They are the tables of the `.toml` next to a module; a module without one has the name of its benchmark.
     """
-    files = [file.with_suffix(".toml") for file in (Path(__file__).parent / "benchmarks").glob("[!_]*.py")]
-    tables = (tomllib.loads(file.read_text("utf-8")) if file.exists() else (file.stem,) for file in files)
-    return frozenset(name for names in tables for name in names)
+    alone = {file.stem for file in _FOLDER.glob("[!_]*.py") if not file.with_suffix(".toml").exists()}
+    return frozenset({*benchmark_facts(), *alone})
+
+
+@cache
+def benchmark_facts() -> Json:
+    """Return the facts of evalkit's benchmarks by name, from the file next to each module.
+
+    They are descriptions, licenses, citations, words, and the rows of metrics; `tables` are those that only a module
+    reads. A metric without a source has that of its benchmark; otherwise what is left out has the defaults of
+    `evalkit/scoring/catalog/metrics.toml`. Words are translated.
+    """
+    files = sorted(_FOLDER.glob("*.toml"))
+    return {name: facts for file in files for name, facts in tomllib.loads(file.read_text("utf-8")).items()}
 
 
 def _load_benchmark(name: str) -> Benchmark | None:

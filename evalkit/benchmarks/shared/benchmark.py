@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -10,6 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from evalkit.benchmark_discovery import benchmark_facts
 from evalkit.benchmarks.shared.scoring_rules import NEEDS_CHECKLIST, View, nothing
 from evalkit.config import RunConfig
 from evalkit.core.checklists import ChecklistError, read_items
@@ -25,7 +25,7 @@ from evalkit.scoring.columns import VerdictColumns
 from evalkit.scoring.stats.bootstrap import Measures, Statistic
 from evalkit.scoring.verdicts.checklists import ItemColumns
 from evalkit.types import Case, ChecklistItem, Metric
-from evalkit.values import Json, frozen
+from evalkit.values import frozen
 
 Shape: TypeAlias = frozenset[str]
 Rule: TypeAlias = Callable[[View], Sequence[Statistic | Metric]]
@@ -139,16 +139,7 @@ class Benchmark:
         }
 
 
-FACTS: Final[Json] = {
-    name: facts
-    for file in sorted(Path(__file__).parents[1].glob("*.toml"))
-    for name, facts in tomllib.loads(file.read_text("utf-8")).items()
-}
-"""The facts of evalkit's benchmarks, from the file next to each module; `tables` are those that only a module reads.
-
-They are descriptions, licenses, citations, words, and the rows of metrics. A metric without a source has that of its
-benchmark; otherwise what is left out has the defaults of `evalkit/scoring/catalog/metrics.toml`. Words are translated.
-"""
+FACTS: Final = benchmark_facts()
 
 
 def benchmark(
