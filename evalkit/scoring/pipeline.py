@@ -20,9 +20,9 @@ from evalkit.scoring.catalog import CATALOG
 from evalkit.scoring.columns import ClassColumns, PairColumns, VerdictColumns, all_pairs
 from evalkit.scoring.judgments import JudgmentColumns, of_one_judge, read_judgments
 from evalkit.scoring.labels import given_weights, label_weights, labels_needed, weigh_labels
-from evalkit.scoring.metrics import CORRECTIONS, EACH, RUN
 from evalkit.scoring.metrics.classes import SHARE
 from evalkit.scoring.metrics.corrections import RANDOM
+from evalkit.scoring.metrics.metric_registry import CORRECTIONS, EACH, RUN
 from evalkit.scoring.metrics.rates import FrontierPoint, cost_statistics, frontier
 from evalkit.scoring.metrics.refits import FittedVote, fitted_classes, fitted_pairs, widened
 from evalkit.scoring.metrics.subsets import subset_results, with_intervals

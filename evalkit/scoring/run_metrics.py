@@ -13,7 +13,7 @@ from evalkit.plugins import third_party_errors
 from evalkit.scoring.columns import ClassColumns, VerdictColumns
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.labels import given_weights
-from evalkit.scoring.metrics import MODELS, Functions
+from evalkit.scoring.metrics.metric_registry import MODELS, Functions
 from evalkit.scoring.stats.bootstrap import Measures, Tabled
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.verdicts.checklists import ItemColumns

@@ -108,6 +108,6 @@ def findings(metrics: Metrics, mode: str, details: Json | None = None, *, positi
     ties, missing = known(metrics, "tie_rate"), known(metrics, "agreement/accuracy")
     lost = missing.missing / (missing.n + missing.missing) if missing is not None and missing.missing else 0.0
     many = ties is not None and (ties.value or 0) >= MANY_TIES and not has_two_scores(metrics)
-    first = ["tie_rate"] if many else []
-    first += ["missing/"] if lost >= MANY_MISSING else []
-    return sorted(found, key=lambda one: not one.metric.startswith(tuple(first)))
+    first: tuple[str, ...] = ("tie_rate",) if many else ()
+    first += ("missing/",) if lost >= MANY_MISSING else ()
+    return sorted(found, key=lambda one: not one.metric.startswith(first))

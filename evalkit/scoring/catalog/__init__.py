@@ -1,7 +1,7 @@
 """The metric catalog: name, title, definition, direction and order of every metric, from metrics.toml.
 
 Tables, report titles, gates, summaries, leaderboards and docs/reference/metrics.md derive from it. To add a metric,
-write the function that computes it, list it in `evalkit.scoring.metrics`, and add a row there. The rows of a benchmark
+write the function that computes it, list it in `metric_registry`, and add a row there. The rows of a benchmark
 are in benchmarks/NAME.toml.
 """
 
