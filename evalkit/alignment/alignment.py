@@ -34,6 +34,7 @@ from evalkit.decision import SCORES, USES, Decision, Kind, decide, kind_of, know
 from evalkit.decision import labels as label_count
 from evalkit.errors import ConfigError
 from evalkit.holdout import open_test, read_held_out, read_split, split_cases, store_split
+from evalkit.judges.pricing import check_provider
 from evalkit.prompting.templates import SUFFIX
 from evalkit.results import RunResult, Spent
 from evalkit.runs import layout, write_files
@@ -301,6 +302,8 @@ def check_calls(labels: Labels, settings: AlignConfig) -> None:
     if labels.result.manifest.get("imported"):
         where = f"tune=[{settings.tune[0]}]"
         raise ConfigError("the run was imported, and has no judge to call", where=where)
+    for judge in filter(None, (labels.result.config.judge, settings.model)):
+        check_provider(judge)
     if PROMPT in settings.tune:
         Instruction.of(labels.result)
         GepaOptimizer()

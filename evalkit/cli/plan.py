@@ -39,6 +39,7 @@ from evalkit.engine.requests import PlannedCalls
 from evalkit.errors import ConfigError, ExitStatus, Signaled
 from evalkit.gating import GATE, apply_gate, check_gate, check_rules
 from evalkit.judges import spec_of
+from evalkit.judges.pricing import check_provider
 from evalkit.protocols import Evaluator, Store
 from evalkit.report.findings.decisions import label_count, sentence
 from evalkit.scoring.labels import labels_for_width
@@ -115,6 +116,8 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
         loaded = study_jobs(audit_words(words[1:]) if words[:1] == [AUDIT] else words, arguments.multirun)
         jobs = [PlannedJob.of(name, config) for name, config in loaded]
     for job in jobs:
+        for judge in filter(None, (job.config.judge, job.config.swap.arbiter, job.config.probe.rewriter)):
+            check_provider(judge)
         check_column(job.config.scoring.cluster, job)
         if job.config.judge.calibrates:
             cases = [*job]

@@ -180,11 +180,7 @@ def resolve_target(litellm: Any, config: JudgeConfig) -> Target:
     try:
         name, provider, _, base = litellm.get_llm_provider(model, api_base=config.api_base)
     except Exception as error:
-        raise JudgeSetupError(
-            f"LiteLLM does not know the provider of '{model}'",
-            where="judge.model",
-            remedy="write it as provider/model, for example openai/gpt-4o-mini",
-        ) from error
+        raise unknown_provider(model) from error
     address, missing = config.api_base or base, _missing_keys(litellm, model)
     if not address and provider in ("ollama", "ollama_chat"):
         address = os.environ.get("OLLAMA_API_BASE", "http://localhost:11434")
@@ -193,6 +189,15 @@ def resolve_target(litellm: Any, config: JudgeConfig) -> Target:
         # Most self-hosted servers need no key, but OpenAI's client does not start without one.
         settings |= {"api_base": config.api_base, **({"api_key": "none"} if missing else {})}
     return Target(model, name, provider, address, missing, settings)
+
+
+def unknown_provider(model: str) -> JudgeSetupError:
+    """Return the error for a model whose provider LiteLLM does not know."""
+    what, remedy = (
+        f"LiteLLM does not know the provider of '{model}'",
+        "write it as provider/model, for example openai/gpt-4o-mini",
+    )
+    return JudgeSetupError(what, where="judge.model", remedy=remedy)
 
 
 async def check(target: Target, *, judge: str) -> None:

@@ -495,3 +495,12 @@ def test_proposals_are_bounded_and_each_that_is_wrong_is_one_line():
     ]
     with pytest.raises(ConfigError, match="has no list of criteria"):
         list(read_proposals({"criteria": []}, (), 5, said_.append))
+
+
+def test_a_writer_of_an_unknown_provider_is_refused(tmp_path, monkeypatch, capfd, ties):
+    monkeypatch.chdir(tmp_path)
+    ties()
+    words = ("run", "tune=prompt", "align.model=nosuch/x", "align.budget_usd=1")
+    for command in (("align",), ("plan", "align")):
+        line = call_main(capfd, *command, *words, status=1).line()
+        assert "LiteLLM does not know the provider of 'nosuch/x'" in line
