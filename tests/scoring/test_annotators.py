@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 
 from evalkit.scoring import score_run
 from evalkit.scoring.stats.bootstrap import Tally
-from evalkit.scoring.stats.coefficients import alpha_of_classes, alpha_of_numbers
+from evalkit.scoring.stats.coefficients import Confusion, alpha_of_numbers
 from evalkit.types import Case, Judgment, Response
 
 # The example of Krippendorff 2011, section C: four observers, twelve units, some values missing.
@@ -27,12 +27,17 @@ EXAMPLE = [
 ]
 
 
+def nominal_alpha(counts, tally):
+    (alpha,) = Confusion.among(counts, tally).coefficients("x", "annotators", n=1)
+    return alpha.observed()
+
+
 def test_alpha_of_the_published_example():
     tally = Tally(np.arange(12), 12)
     counts = np.array(
         [[sum(row[u] == value for row in EXAMPLE) for value in range(1, 6)] for u in range(12)], dtype=float
     )
-    assert alpha_of_classes("x", counts, tally, n=1).observed() == pytest.approx(0.743, abs=5e-4)
+    assert nominal_alpha(counts, tally) == pytest.approx(0.743, abs=5e-4)
     given_ = [(u, row[u]) for row in EXAMPLE for u in range(12) if row[u] is not None]
     unit, value = (np.array(column) for column in zip(*given_, strict=True))
     interval = alpha_of_numbers("x", value.astype(float), unit, tally, n=1)
@@ -50,7 +55,7 @@ def test_alpha_equals_the_obvious_version(units):
     counts = np.array([[unit.count(c) for c in range(3)] for unit in units], dtype=float).reshape(-1, 3)
     unit = np.repeat(np.arange(len(units)), [len(u) for u in units])
     found = {
-        "nominal": alpha_of_classes("x", counts, tally, n=1).observed(),
+        "nominal": nominal_alpha(counts, tally),
         "interval": alpha_of_numbers("x", np.array(values, dtype=float), unit, tally, n=1).observed(),
     }
     for name, distance in (("nominal", lambda a, b: float(a != b)), ("interval", lambda a, b: float((a - b) ** 2))):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -11,8 +12,12 @@ import numpy as np
 
 from evalkit.scoring import metrics, pipeline, score_run
 from evalkit.scoring.catalog import CATALOG
+from evalkit.scoring.columns import ClassColumns
+from evalkit.scoring.metrics.classes import class_statistics
 from evalkit.scoring.metrics.metric_registry import EACH, RUN
+from evalkit.scoring.metrics.panels import class_panel_statistics
 from evalkit.scoring.run_metrics import EXTRAS, computed
+from evalkit.scoring.stats import coefficients
 from evalkit.scoring.stats.bootstrap import Tally
 
 LISTED = (*EACH, *EXTRAS, *RUN)
@@ -58,3 +63,28 @@ def test_no_function_of_metrics_is_forgotten() -> None:
                 assert function in LISTED, f"{name} is in no list of evalkit/scoring/metrics/metric_registry.py"
     assert len({*LISTED}) == len(LISTED)
     assert CATALOG.spec("agreement/kappa") is not None
+
+
+def test_a_new_coefficient_in_one_place_appears_for_pairs_classes_and_annotators(
+    monkeypatch, configure, make_case, passes
+) -> None:
+    raters = ("pairs", "classes", "items", "annotators", "panel")
+    new = coefficients.Coefficient(coefficients.accuracy, lambda unread: (0.0, 1.0), raters)
+    monkeypatch.setitem(coefficients.COEFFICIENTS, "observed", new)
+    labels = {"ann": "A", "ben": "A", "cat": "B"}
+    cases = [replace(make_case(name, label=label), labels=labels) for name, label in (("a", "A"), ("b", "B"))]
+    scored = score_run(configure(), cases, [*passes("a", 1.0, 1.0), *passes("b", 1.0, 1.0)]).metrics
+    pairs = scored["agreement/observed"]
+    assert (pairs.value, pairs.n, pairs.worst_low, pairs.worst_high) == (0.5, 2, 0.0, 1.0)
+    assert scored["human/observed"].value == round(1 / 3, 12)  # of three pairs of annotators, one agrees
+    assert scored["human/observed"].worst_low is None
+
+    n, zeros = 4, np.zeros(4, dtype=np.int64)
+    each = [
+        ClassColumns(("good", "bad"), False, 0, np.arange(n), zeros, n, np.array(verdicts), np.array([0, 0, 1, 1]))
+        for verdicts in ([0, 1, 1, 1], [0, 0, 1, 1])
+    ]
+    found = {one.name: one for one in class_statistics(each[0])}
+    assert found["agreement/observed"].observed() == 0.75
+    (votes,) = (one for one in class_panel_statistics(each[1], each) if one.name == "panel/observed")
+    assert votes.observed() == 0.75

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
@@ -12,14 +13,12 @@ from evalkit.config import ScoringConfig
 from evalkit.scoring.columns import CODES, NAMES, NONE, TIE, A, B, PassColumns, VerdictColumns
 from evalkit.scoring.stats.arrays import Bounds, Codes, Floats, Ints
 from evalkit.scoring.stats.bootstrap import Statistic, Tabled, Tally, measure, weighted_sum
-from evalkit.scoring.stats.bounded_intervals import mixed
 from evalkit.scoring.stats.coefficients import (
     Unread,
     ac1,
     counts_by_label,
     kappa,
     most_even,
-    weighted_kappa,
 )
 from evalkit.scoring.stats.paired import align
 from evalkit.types import Metric, Verdict
@@ -97,15 +96,15 @@ def pass_statistics(verdicts: VerdictColumns, passes: PassColumns) -> list[Stati
 
 def confusion_statistics(verdicts: VerdictColumns) -> Tabled:
     """Return `agreement/kappa_weighted` and `agreement/ac1` of verdicts and labels, and the table of their counts."""
-    table, why = verdicts.confusion(CLASSES), _one_class(verdicts)
+    table, found = verdicts.confusion(CLASSES), []
     unread = table.unread
     ties = unread.missing.any() or unread.table[1].any() or unread.table[:, 1].any()
-    value = partial(ac1, categories=3 if ties else 2)
-    reach = mixed(ac1, table.cells.sums, np.eye(9), float(unread.table.sum()))
-    found = [
-        table.statistic("agreement/kappa_weighted", weighted_kappa, unread.weighted_kappa(1), contrast=True, why=why),
-        table.statistic("agreement/ac1", value, _ac1_bounds(unread, value), reach=reach, why=why),
-    ]
+    for one in table.coefficients("agreement", "pairs", why=_one_class(verdicts)):
+        if one.name == "agreement/ac1":
+            value = partial(ac1, categories=3 if ties else 2)
+            found.append(replace(one, value=value, worst=_ac1_bounds(unread, value)))
+        elif one.name != "agreement/kappa":  # every judge has it
+            found.append(one)
     return found, {"confusion": confusion_table(verdicts)} if verdicts.labeled.any() else {}
 
 

@@ -192,34 +192,22 @@ def by_temperature(confidence: Floats, right: Floats, new: Floats) -> Floats:
 def by_isotonic(confidence: Floats, right: Floats, new: Floats) -> Floats:
     """Map confidence to the optimal non-decreasing accuracy, interpolated between the confidences seen.
 
-    Zadrozny and Elkan 2002, KDD, 694-699.
+    Zadrozny and Elkan 2002, KDD, 694-699; by pooling adjacent violators (Ayer et al. 1955, Ann. Math. Statist. 26,
+    641-647).
 
     Args:
         confidence: (n,) the confidences to fit on.
         right: (n,) their outcomes, 0 or 1.
         new: (m,) the confidences to recalibrate.
     """
+    from scipy.optimize import isotonic_regression
+
     if not len(confidence):
         return new
     levels, place = np.unique(confidence, return_inverse=True)
     weight = np.bincount(place).astype(np.float64)
     hits = np.bincount(place, weights=right).astype(np.float64)
-    return np.asarray(np.interp(new, levels, pooled(hits, weight)))
-
-
-def pooled(hits: Floats, weight: Floats) -> Floats:
-    """Return the non-decreasing rates closest to `hits` / `weight`, by pooling adjacent violators.
-
-    Ayer et al. 1955, Ann. Math. Statist. 26, 641-647.
-    """
-    blocks: list[tuple[float, float, int]] = []
-    for own_hits, own_weight in zip(hits.tolist(), weight.tolist(), strict=True):
-        block = (own_hits, own_weight, 1)
-        while blocks and blocks[-1][0] * block[1] >= block[0] * blocks[-1][1]:
-            before = blocks.pop()
-            block = (before[0] + block[0], before[1] + block[1], before[2] + block[2])
-        blocks.append(block)
-    return np.repeat([own_hits / own_weight for own_hits, own_weight, _ in blocks], [size for *_, size in blocks])
+    return np.asarray(np.interp(new, levels, isotonic_regression(hits / weight, weights=weight).x))
 
 
 METHODS: dict[str, Recalibrate] = {"temperature": by_temperature, "isotonic": by_isotonic}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -21,6 +20,7 @@ from evalkit.scoring.stats import coefficients
 from evalkit.scoring.stats.arrays import Bools, Bounds, Floats
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tabled
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts
+from evalkit.scoring.stats.coefficients import coefficients_of
 
 UNLABELED: Final = "no response has a label"
 UNREAD: Final = "no labeled response has a class"
@@ -148,17 +148,12 @@ class LabeledClasses:
             why=self._why or "nothing to count",
             pseudo=SHARE,
         )
+        every = coefficients_of("classes") | (coefficients_of("ordered classes") if columns.ordered else {})
         found = [
-            accuracy,
-            self._coefficient("agreement/kappa", coefficients.kappa, unread.kappa(), contrast=True),
-            self._coefficient("agreement/scott_pi", coefficients.scott_pi, unread.scott_pi()),
-            self._coefficient("agreement/ac1", coefficients.ac1, unread.ac1()),
-            self._coefficient("agreement/alpha", coefficients.alpha, unread.alpha()),
+            self._coefficient(f"agreement/{name}", one.value, one.bounds(unread), contrast=one.contrast)
+            for name, one in every.items()
         ]
-        for power, name in ((1, "agreement/kappa_weighted"), (2, "agreement/kappa_quadratic")) * columns.ordered:
-            value = partial(coefficients.weighted_kappa, power=power)
-            found.append(self._coefficient(name, value, unread.weighted_kappa(power), contrast=True))
-        return found
+        return [accuracy, *found]
 
     def _of_class(self, name: str, c: int, contrast: str) -> Statistic:
         """Return a statistic of one class against all others."""

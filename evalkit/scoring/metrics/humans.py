@@ -25,7 +25,7 @@ from evalkit.scoring.metrics.correlation import moments, pearson_r
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide, round_metric
 from evalkit.scoring.stats.bootstrap import Statistic, Tabled, Tally, mean_of, undefined
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.coefficients import alpha_of_classes, alpha_of_numbers
+from evalkit.scoring.stats.coefficients import Confusion, alpha_of_numbers
 from evalkit.types import Case, Metric
 from evalkit.values import frozen
 
@@ -156,7 +156,7 @@ def class_annotator_statistics(config: RunConfig, classes: ClassColumns, cluster
         return [], {}
     found = read_class_annotations(classes, ~classes.withheld)
     if found is None:
-        return [annotators_alpha(every)], {}
+        return annotator_agreement(every), {}
     return annotator_results(found, clusters, config.scoring.alt_test_epsilon, every)
 
 
@@ -178,15 +178,15 @@ def _choices(cases: Sequence[Case], pairs: PairColumns) -> Iterator[tuple[int, s
                     yield pairs.place(place, i, j), name, float(sign(np.array([one - two]))[0])
 
 
-def annotators_alpha(found: Annotations) -> Statistic:
-    """Return Krippendorff's alpha among annotators: nominal for choices, interval for grades."""
+def annotator_agreement(found: Annotations) -> Sequence[Statistic]:
+    """Return the agreement among annotators: coefficients of choices, Krippendorff's interval alpha of grades."""
     tally, size = Tally(found.case, found.cases), np.bincount(found.item, minlength=len(found.case))
     several = size > 1
     why = "all labels are equal" if several.any() else "no item was labeled by two annotators"
     n = int(size[several].sum())
     if found.chosen:
-        return alpha_of_classes("human/alpha", found.counts, tally, n=n, why=why)
-    return alpha_of_numbers("human/alpha", found.value, found.item, tally, n=n, why=why)
+        return Confusion.among(found.counts, tally).coefficients("human", "annotators", n=n, why=why)
+    return [alpha_of_numbers("human/alpha", found.value, found.item, tally, n=n, why=why)]
 
 
 def leave_one_out(found: Annotations) -> list[Statistic]:
@@ -318,7 +318,7 @@ def annotator_results(
         rejected = _rejected(np.array(p_values))
         note = f"share of {len(rejected)} annotators at epsilon {epsilon:g}; a count of tests: no interval"
         test = Metric("human/alt_test", round_metric(rejected.mean()), n=len(rejected), note=note)
-    return [annotators_alpha(every or found), *leave_one_out(found), advantage, test], {"annotators": table}
+    return [*annotator_agreement(every or found), *leave_one_out(found), advantage, test], {"annotators": table}
 
 
 def _p_value(leads: Floats, cluster: Ints, epsilon: float) -> float:

@@ -17,7 +17,7 @@ from evalkit.scoring.metrics.rates import case_totals, reason_rate
 from evalkit.scoring.stats.arrays import Bools, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tabled, Tally
 from evalkit.scoring.stats.bounded_intervals import PseudoCounts, mixed
-from evalkit.scoring.stats.coefficients import alpha_of_classes, alpha_of_numbers
+from evalkit.scoring.stats.coefficients import Confusion, alpha_of_numbers
 from evalkit.scoring.verdicts.cascade import ABSTAINED, WAITING, Cascade, Step
 from evalkit.scoring.verdicts.panel import metric_part
 from evalkit.values import JsonObject, frozen
@@ -121,7 +121,7 @@ def vote_agreement(votes: PanelVotes, each: Sequence[Units], classes: Sequence[i
     several, same = size > 1, counts.max(axis=1) == size
     note, why = f"of the {units} with at least two votes", "nothing to count" if several.any() else ALONE
     return [
-        alpha_of_classes("panel/alpha", counts, votes.tally, **_votes(known)),
+        *Confusion.among(counts, votes.tally).coefficients("panel", "panel", **_votes(known)),
         votes.tally.rate("panel/unanimous", same, several, ~several, note=note, why=why),
     ]
 

@@ -18,7 +18,7 @@ from evalkit.scoring.metrics.ranking import Games, by_value, games_of, rank_syst
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Floats, Ints, divide, round_metric, runs
 from evalkit.scoring.stats.bootstrap import SharedStatistic, Statistic, Table, Tabled, Tally, ratio, undefined
 from evalkit.scoring.stats.clusters import Clusters
-from evalkit.scoring.stats.coefficients import alpha_of_classes, alpha_of_numbers
+from evalkit.scoring.stats.coefficients import Confusion, alpha_of_numbers
 from evalkit.scoring.verdicts.pairs import (
     at_threshold,
     judgment_scores,
@@ -92,16 +92,16 @@ def _agreement(question: Ints, result: Floats, tally: Tally, *, numbers: bool) -
         "why": "all samples are equal" if repeats.several.any() else SAMPLES_UNREAD,
     }
     if numbers:
-        alpha = alpha_of_numbers("samples/alpha", repeats.value, repeats.question, tally, **attributes)
+        found = [alpha_of_numbers("samples/alpha", repeats.value, repeats.question, tally, **attributes)]
     else:
         _, code = np.unique(repeats.value, return_inverse=True)
         counts = np.zeros((len(tally.case), int(code.max(initial=0)) + 1))
         np.add.at(counts, (repeats.question, code), 1.0)
-        alpha = alpha_of_classes("samples/alpha", counts, tally, **attributes)
+        found = Confusion.among(counts, tally).coefficients("samples", "samples", **attributes)
     return [
         repeats.mean("flip_rate", different, span=(0.0, 1.0), proportion=True),
         tally.rate("samples/unanimous", different == 0, repeats.several, repeats.omitted, why=SAMPLES_UNREAD),
-        alpha,
+        *found,
     ]
 
 

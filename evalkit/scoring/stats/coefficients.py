@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from evalkit.values import JsonObject, frozen
 VERTICES: Final = 4096
 """With more vertices than this, bounds are those of numerator and denominator apart, which are wider."""
 _TANGENTS: Final = 40
+Raters: TypeAlias = Literal["pairs", "classes", "ordered classes", "items", "annotators", "panel", "samples"]
+"""Verdicts and labels of pairs, of classes or of items; annotators, judges of a panel, or samples of one judge."""
 
 
 @frozen
@@ -31,10 +33,12 @@ class Confusion:
     Attributes:
         cells: (cases, classes²) the flat matrix of each case, labels by verdicts.
         unread: the matrix of all cases, with the missing verdicts.
+        rows: (kinds, classes²) what one unit can add to the matrix.
     """
 
     cells: Table
     unread: Unread
+    rows: Floats
 
     @classmethod
     def of(
@@ -60,7 +64,34 @@ class Confusion:
         row, column = (np.equal.outer(codes, classes).argmax(axis=1) for codes in (labels, verdicts))
         cell = np.where(read, row * k + column, -1)
         cells = Table.of(tally.columns(*(cell == index for index in range(k * k))))
-        return cls(cells, Unread(cells.sums.reshape(k, k), np.bincount(row[unread], minlength=k).astype(np.float64)))
+        lost = np.bincount(row[unread], minlength=k).astype(np.float64)
+        return cls(cells, Unread(cells.sums.reshape(k, k), lost), np.eye(k * k))
+
+    @classmethod
+    def among(cls, counts: Floats, tally: Tally) -> Confusion:
+        """Return the confusion matrix of any two values of a unit: half of Krippendorff's (2011) coincidences.
+
+        Args:
+            counts: (units, classes) how many values of each unit are of each class.
+            tally: the case of each unit.
+        """
+        size, k = counts.sum(axis=1), counts.shape[1]
+        weight, same = np.where(size > 1, 0.5 / np.maximum(size - 1, 1), 0.0), np.eye(k)
+        pairs = [counts[:, a] * (counts[:, b] - same[a, b]) * weight for a, b in product(range(k), repeat=2)]
+        cells = Table.of(tally.columns(*pairs) or np.zeros((tally.cases, 0)))
+        one, two = np.triu_indices(k)
+        both = same[one, :, None] * same[two, None, :]
+        rows = (both + both.transpose(0, 2, 1)).reshape(len(one), k * k) / 2
+        return cls(cells, Unread(cells.sums.reshape(k, k), np.zeros(0)), rows)
+
+    def coefficients(self, group: str, raters: Raters, **attributes: Any) -> list[Statistic]:
+        """Return the coefficients that raters have, as metrics of a group; for attributes see `statistic`."""
+        found = []
+        for name, one in coefficients_of(raters).items():
+            # What is missing among several values of a unit is not known.
+            worst = one.bounds(self.unread) if self.unread.missing.size else (None, None)
+            found.append(self.statistic(f"{group}/{name}", one.value, worst, contrast=one.contrast, **attributes))
+        return found
 
     def statistic(
         self,
@@ -84,7 +115,8 @@ class Confusion:
         if contrast and np.count_nonzero(counts.sum(axis=1)) == 1:
             value = undefined
         n, missing = int(counts.sum()), int(self.unread.missing.sum())
-        attributes = {"n": n, "missing": missing, "reach": np.eye(counts.size), **attributes}
+        reach = mixed(value, self.cells.sums, self.rows, float(counts.sum()))
+        attributes = {"n": n, "missing": missing, "reach": reach, **attributes}
         return Statistic(name, self.cells, value, worst=worst, **attributes)
 
 
@@ -444,36 +476,44 @@ def most_even(fixed: Floats, extra: float) -> Floats:
     return np.asarray(np.maximum(fixed, level))
 
 
-def alpha_of_classes(name: str, counts: Floats, tally: Tally, **attributes: Any) -> Statistic:
-    """Return Krippendorff's nominal alpha of any number of values for each unit; NaN if only one class occurs.
+@frozen
+class Coefficient:
+    """A coefficient of agreement.
 
-    Krippendorff 2011, Computing Krippendorff's alpha-reliability.
-
-    Args:
-        name: the metric's name.
-        counts: (units, classes) how many values of each unit are of each class.
-        tally: the case of each unit.
-        attributes: other attributes of the statistic.
+    Attributes:
+        value: maps flat confusion matrices (rows, classes²) to it, NaN where it is undefined.
+        bounds: its bounds over missing verdicts.
+        raters: whose agreement it measures.
+        contrast: whether it is 0 by construction if all labels are of one class, and so undefined.
     """
-    size, k = counts.sum(axis=1), counts.shape[1]
-    weight = np.where(size > 1, 1 / np.maximum(size - 1, 1), 0.0)
-    pairs = [counts[:, a] * (counts[:, b] - (a == b)) * weight for a, b in product(range(k), repeat=2)]
-    table = Table.of(tally.columns(*pairs) or np.zeros((tally.cases, 0)))
-    # Each value of a unit with two values adds half of both cells, for any two classes.
-    one, two = np.triu_indices(k)
-    both = np.eye(k)[one, :, None] * np.eye(k)[two, None, :]
-    rows = (both + both.transpose(0, 2, 1)).reshape(len(one), k * k) / 2
-    reach = mixed(nominal_alpha, table.sums, rows, float(table.sums.sum()))
-    return Statistic(name, table, nominal_alpha, **{"reach": reach, **attributes})
+
+    value: Callable[[Floats], Floats]
+    bounds: Callable[[Unread], Bounds]
+    raters: tuple[Raters, ...]
+    contrast: bool = False
 
 
-def nominal_alpha(totals: Floats) -> Floats:
-    """Return nominal alpha of flat coincidence matrices (rows, classes²); NaN if only one class occurs."""
-    table = matrices(totals)
-    margin = table.sum(axis=2)
-    n = margin.sum(axis=1)
-    expected = n * n - (margin * margin).sum(axis=1)
-    return np.asarray(1 - (n - 1) * divide(n - _agreed(table), np.where(expected > 1e-9, expected, 0.0)))
+COEFFICIENTS: Final[dict[str, Coefficient]] = {
+    "kappa": Coefficient(kappa, Unread.kappa, ("pairs", "classes", "items"), contrast=True),
+    "kappa_weighted": Coefficient(
+        weighted_kappa, lambda unread: unread.weighted_kappa(1), ("pairs", "ordered classes"), contrast=True
+    ),
+    "scott_pi": Coefficient(scott_pi, Unread.scott_pi, ("classes",)),
+    "ac1": Coefficient(ac1, Unread.ac1, ("pairs", "classes")),
+    "alpha": Coefficient(alpha, Unread.alpha, ("classes", "annotators", "panel", "samples")),
+    "kappa_quadratic": Coefficient(
+        partial(weighted_kappa, power=2), lambda unread: unread.weighted_kappa(2), ("ordered classes",), contrast=True
+    ),
+}
+"""Coefficients by the last part of the metric's name, for verdicts and labels, or any two of several values of a unit.
+
+A new one is a line here and a row in catalog/metrics.toml for each group of metrics: `agreement` of pairs and classes,
+`checklist` of items, `human`, `panel` and `samples`."""
+
+
+def coefficients_of(raters: Raters) -> dict[str, Coefficient]:
+    """Return the coefficients that some raters have."""
+    return {name: one for name, one in COEFFICIENTS.items() if raters in one.raters}
 
 
 def alpha_of_numbers(name: str, values: Floats, unit: Ints, tally: Tally, **attributes: Any) -> Statistic:
