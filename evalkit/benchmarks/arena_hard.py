@@ -135,7 +135,7 @@ def _rule(view: View) -> Measures:
     return [
         mean(
             f"arena_hard/score{end}", tally, credit, own[case] & read, own[case] & ~read,
-            weights=weights, note=note, why=NO_MODEL,
+            each=weights, note=note, why=NO_MODEL,
         )
         for end, own in parts.items()
     ]  # fmt: skip

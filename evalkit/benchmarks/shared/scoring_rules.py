@@ -15,7 +15,7 @@ from evalkit.config import RunConfig
 from evalkit.scoring.columns import NONE, PairColumns, ScoreColumns, VerdictColumns, sign
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats.arrays import Bools, Codes, Floats, Ints, group_mean
-from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tally, mean_of, share
+from evalkit.scoring.stats.bootstrap import Measures, Statistic, Table, Tally
 from evalkit.scoring.verdicts.pairs import combine_samples, over_orders, pair_margins
 from evalkit.types import Case, Metric
 from evalkit.values import frozen
@@ -164,31 +164,9 @@ def nothing(name: str, why: str) -> Metric:
     return Metric(name, None, note=why)
 
 
-def mean(
-    name: str,
-    tally: Tally,
-    values: Floats,
-    among: Bools,
-    lost: Bools,
-    *,
-    note: str | None = None,
-    why: str = "nothing to count",
-    weights: Floats | None = None,
-) -> Statistic:
-    """Return the (weighted) mean of values in [0, 1] `among` rows; bounds allow any value for `lost` rows."""
-    weight = np.ones(len(values)) if weights is None else weights
-    total, open_ = float((values * weight)[among].sum()), float(weight[lost].sum())
-    return Statistic(
-        name,
-        tally.columns(np.where(among, values * weight, 0.0), np.where(among, weight, 0.0)),
-        mean_of,
-        int(among.sum()),
-        int(lost.sum()),
-        worst=share(total, float(weight[among].sum()) + open_, open_),
-        proportion=True,
-        note=note,
-        why=why,
-    )
+def mean(name: str, tally: Tally, values: Floats, among: Bools, lost: Bools, **attributes: Any) -> Statistic:
+    """Return the mean of values in [0, 1] `among` rows; bounds allow any value for `lost` rows (see `Tally.mean`)."""
+    return tally.mean(name, values, among, lost, span=(0.0, 1.0), proportion=True, **attributes)
 
 
 def blend(

@@ -295,6 +295,7 @@ class Tally:
         unread: Bools | int = 0,
         *,
         span: tuple[float, float] | None = None,
+        each: Floats | float = 1.0,
         **attributes: Any,
     ) -> Statistic:
         """Return the mean value of the rows in `among`.
@@ -305,15 +306,17 @@ class Tally:
             among: (rows,) which rows were read.
             unread: (rows,) which rows are missing, or how many.
             span: the lowest and highest value of a missing row; `None` if there are no such bounds.
+            each: (rows,) how much each row counts; by default all alike.
             attributes: other attributes of the statistic.
         """
-        used = np.where(among, values, 0.0)
-        n, missing, total = int(among.sum()), int(np.sum(unread)), float(used.sum())
+        weight = np.asarray(each, dtype=np.float64)
+        used, counted = np.where(among, values, 0.0) * weight, among * weight
+        total, lost = float(used.sum()), float(np.sum(unread * weight))
         worst: Bounds = (None, None)
-        if span is not None and n + missing:
-            worst = (total + missing * span[0]) / (n + missing), (total + missing * span[1]) / (n + missing)
-        attributes = {"n": n, "missing": missing, "worst": worst, **attributes}
-        return Statistic(name, self.columns(used, among), mean_of, **attributes)
+        if span is not None and (whole := float(counted.sum()) + lost):
+            worst = (total + lost * span[0]) / whole, (total + lost * span[1]) / whole
+        attributes = {"n": int(among.sum()), "missing": int(np.sum(unread)), "worst": worst, **attributes}
+        return Statistic(name, self.columns(used, counted), mean_of, **attributes)
 
     def rate(self, name: str, hit: Bools, among: Bools, unread: Bools | None = None, **attributes: Any) -> Statistic:
         """Return the share of rows in `among` that are also in `hit`; each row in `unread` could be either.
