@@ -125,7 +125,9 @@ def wrong_at(labels, wrong):
 
 
 def said(scores, metric=VOTES):
-    return [(one.tone, one.text) for one in panel_findings(scores.metrics, RunFacts()) if one.metric == metric]
+    return [
+        (one.tone, one.text) for one in panel_findings(scores.metrics, RunFacts("", None, {})) if one.metric == metric
+    ]
 
 
 def test_three_copies_of_a_judge_are_one_vote():

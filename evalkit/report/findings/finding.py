@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from evalkit.core.display import interval, percent, points, visible
@@ -37,9 +37,9 @@ class RunFacts:
         details: The content of the run folder's detail files, by name.
     """
 
-    mode: str = ""
-    positive: str | None = None
-    details: Json = field(default_factory=dict)
+    mode: str
+    positive: str | None
+    details: Json
 
 
 def finding(metric: str | Metric, tone: Tone, text: Message) -> Finding:

@@ -84,12 +84,12 @@ FINDERS: Final[tuple[Callable[[Metrics, RunFacts], Iterator[Finding]], ...]] = (
 
 def findings_of(result: RunResult, details: Json | None = None) -> list[Finding]:
     """Return the findings of a run, its conclusion first; `details` is as for `findings`."""
-    mode, positive = str(result.manifest.get("mode") or ""), result.config.rubric.positive
+    mode = str(result.manifest.get("mode") or "")
     rows = (details or {}).get("slices") or ()
     return [
         *conclusion(result),
         *stop_findings(result),
-        *findings(result.metrics, mode, details, positive=positive),
+        *findings(result.metrics, mode, details, positive=result.config.rubric.positive),
         *slice_findings(result.metrics, rows, result.config.scoring.confidence),
     ]
 
