@@ -21,26 +21,27 @@ async def test_the_whole_result_by_its_published_names(provider: Provider, overr
     provider.rule = judging(good_first)
     found = (await evalkit.pairwise_compare(INPUT, overrides=overrides)).model_dump(by_alias=True)
     json.dumps(found, allow_nan=False)
-    assert found.pop("metadata") == {"evaluationTimeMs": pytest.approx(30_000, abs=30_000), "positionsSwapped": True}
+    assert found["metadata"].pop("evaluationTimeMs") > 0
     good, bad = "good: it strengthens the heart", "bad: you will look better"
     assert found == {
         "success": True,
         "winner": "A",
         "confidence": pytest.approx(0.8),
-        "reason": found["reason"],
+        "reason": "judged",
         "comparison": [
             {
                 "criterion": name,
                 "winner": "A",
-                "reasoning": found["comparison"][number]["reasoning"],
+                "reasoning": f"A wins as {good}",
                 "aStrength": f"of {good}",
                 "bStrength": f"of {bad}",
             }
-            for number, name in enumerate(("accuracy", "clarity"))
+            for name in ("accuracy", "clarity")
         ],
         "overallReasoning": f"Response A is better: {good}",
         "differentiators": {"aAdvantages": [f"+ {good}"], "bAdvantages": [f"+ {bad}"]},
         "positionConsistency": {"firstPassWinner": "A", "secondPassWinner": "A", "consistent": True},
+        "metadata": {"positionsSwapped": True},
         "error": None,
         "trust": None,
     }
