@@ -173,7 +173,7 @@ def test_the_doctor_finds_what_is_there_and_what_is_not(
 def answers_kept() -> int:
     store = SqliteStore(Path(os.environ["EVALKIT_STORE"]), read_only=True)
     try:
-        return len(store.row_ids())
+        return sum(1 for _ in store.scan())
     finally:
         store.close()
 
