@@ -35,10 +35,11 @@ def pickled(cls: type[T]) -> type[T]:
 def set_by_slots(cls: type[T]) -> type[T]:
     """Have a frozen dataclass set its slots directly, in two thirds of the time that finding each by name takes.
 
-    A run makes many millions of objects. Classes that compute a field themselves are unchanged.
+    A run makes many millions of objects. Classes that compute a field, or have one that is not a plain parameter, are
+    unchanged.
     """
     listed = fields(cls)  # type: ignore[arg-type]
-    if hasattr(cls, "__post_init__"):
+    if hasattr(cls, "__post_init__") or not all(one.init and not one.kw_only for one in listed):
         return cls
     scope, values = JsonObject(MISSING=MISSING), {one.name: one.name for one in listed}
     for one in listed:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, FrozenInstanceError, fields, is_dataclass
+from dataclasses import MISSING, FrozenInstanceError, field, fields, is_dataclass
 
 import pytest
 
 from evalkit import types
 from evalkit.engine.requests import CallGroup, PlannedCall
+from evalkit.values import frozen
 
 CLASSES = [CallGroup, PlannedCall, *filter(is_dataclass, map(vars(types).get, types.__all__))]
 
@@ -31,3 +32,16 @@ def test_a_default_that_is_made_is_not_shared() -> None:
     one, two = types.Case("1", "", ()), types.Case("2", "", ())
     assert one.metadata == two.metadata == {}
     assert one.metadata is not two.metadata
+
+
+@frozen
+class Named:
+    name: str
+    size: int = field(default=3, init=False)
+    kind: str = field(default="case", kw_only=True)
+
+
+def test_fields_that_are_not_plain_parameters_are_set_as_a_dataclass_sets_them() -> None:
+    assert (Named("a", kind="pair").kind, Named("a").size) == ("pair", 3)
+    with pytest.raises(TypeError, match="positional"):
+        Named("a", 4)  # type: ignore[call-arg,misc]
