@@ -181,7 +181,7 @@ def import_run(
     again = _read_again(config, brought) if texts else judgments
     differs = () if brought.unread else tuple(differences(judgments, again))
     judgments = again if take else judgments
-    if not any(one.status in ("ok", "repaired") for one in judgments):
+    if not any(one.readable for one in judgments):
         remedy = "name the column of the verdicts, or the meaning of their words with --map"
         raise DatasetError("no row has a usable verdict", where=source, remedy=remedy)
     dataset = _dataset(config, brought, source, scale_given=scale_given)
@@ -246,7 +246,7 @@ def _with_classes(config: RunConfig, classes: Classes, brought: ImportedJudgment
     labels = Labels(config.dataset.label_map, classes)
     judgments = []
     for one in brought.judgments:
-        if one.status in ("ok", "repaired") and one.class_name is None:
+        if one.readable and one.class_name is None:
             what, where = "it was not judged by class, and the rubric has classes", f"case '{one.case_id}'"
             raise ConfigError(
                 what, where=where, remedy="choose another rubric, or import as generic with --fields class=COLUMN"

@@ -360,6 +360,11 @@ class Judgment:
     earlier: tuple[Completion, ...] = ()
     items: Mapping[str, ItemAnswer | None] = field(default_factory=dict)
 
+    @property
+    def readable(self) -> bool:
+        """Whether the answer could be read."""
+        return self.status in ("ok", "repaired")
+
 
 @frozen
 class Orders:

@@ -21,7 +21,7 @@ from evalkit.alignment.examples import EXAMPLES as SHOWN
 from evalkit.alignment.examples import check_examples, example_sets, system_prompt
 from evalkit.alignment.gepa_optimizer import GepaOptimizer
 from evalkit.alignment.prompts import TEMPLATE, Instruction, Trials
-from evalkit.alignment.search import USABLE, Candidate, Side, agreement, candidates, depends_on_others, obstacle, plain
+from evalkit.alignment.search import Candidate, Side, agreement, candidates, depends_on_others, obstacle, plain
 from evalkit.api import rescore
 from evalkit.config import RunConfig, refuse_cascade
 from evalkit.config.align import CALLS, CRITERIA, PROMPT, AlignConfig, Knob
@@ -192,7 +192,7 @@ class Labels:
     def clusters(self, *names: SideName, answered: bool = False) -> int:
         """Return the number of labeled clusters of sides, or of those with a usable answer."""
         sides = [self.side(name, labeled=True) for name in names]
-        usable = {one.case_id for side in sides for one in side.judgments if one.status in USABLE}
+        usable = {one.case_id for side in sides for one in side.judgments if one.readable}
         ids = {case.id for side in sides for case in side.cases if not answered or case.id in usable}
         return self._clusters.covered(np.array([case.id in ids for case in self.result.cases]))
 

@@ -24,8 +24,6 @@ from evalkit.types import Case, Judgment
 THRESHOLD, WEIGHTS, COMBINE, VOTE = "tie.threshold", "scoring.weights", "scoring.combine", "judge.vote"
 STEPS, MOST_WEIGHTINGS = (20, 10, 5, 4, 2), 300
 """Weights are multiples of 1 / 20, or coarser if there would be more weightings than this."""
-USABLE: Final = ("ok", "repaired")
-"""The status of an answer that was read."""
 _EQUAL: Final = 1e-12
 
 
@@ -45,7 +43,7 @@ class Side:
     @property
     def usable(self) -> float:
         """The share of judgments that could be read."""
-        return sum(one.status in USABLE for one in self.judgments) / max(len(self.judgments), 1)
+        return sum(one.readable for one in self.judgments) / max(len(self.judgments), 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -495,7 +495,7 @@ def _judgment(case: str, said: RecordedJudgment, unit: Unit, shown: Unit, sample
 
 def complete_only(cases: Sequence[Case], judgments: Sequence[Judgment]) -> tuple[list[Case], list[Judgment]]:
     """Return the cases with only readable judgments, and their judgments."""
-    broken = {one.case_id for one in judgments if one.status not in ("ok", "repaired")}
+    broken = {one.case_id for one in judgments if not one.readable}
     kept = [case for case in cases if case.id not in broken]
     return kept, [one for one in judgments if one.case_id not in broken]
 

@@ -361,7 +361,7 @@ Span: TypeAlias = tuple[int, int]
 
 _VALUE_DECODER = json.JSONDecoder()
 _SCALAR, _STRING = re.compile(r"[^\s,\]}]+"), re.compile(r'"(?:[^"\\]|\\.)*"')
-_VALUE_BEGIN, _TRIES = re.compile(r"\{(?=\s*[\"}])"), 200
+_TRIES = 200
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
@@ -375,7 +375,7 @@ def places(text: str, answer: Json) -> dict[Path, Span]:
     end = 0
     try:
         for _ in range(_TRIES):
-            if (begun := _VALUE_BEGIN.search(text, end)) is None:
+            if (begun := _BEGIN.search(text, end)) is None:
                 break
             at = begun.start()
             try:

@@ -29,7 +29,6 @@ from evalkit.types import (
 )
 from evalkit.values import JsonObject, frozen
 
-_READ = ("ok", "repaired")
 CYCLES = 20
 """The most cycles of a case that are shown; conflicts.json can have more."""
 
@@ -104,7 +103,7 @@ def flags(verdicts: Sequence[Verdict], judgments: Sequence[Judgment]) -> list[st
         "disagreement": _repeats_disagree(judgments),
         "tie": any(v.winner == "TIE" for v in verdicts),
         "cycle": len(verdicts) > 2 and bool(cycles_among(verdicts, 1)),
-        "missing": any(j.status not in _READ for j in judgments) or any(v.reason == "missing" for v in verdicts),
+        "missing": any(not j.readable for j in judgments) or any(v.reason == "missing" for v in verdicts),
     }
     return [name for name, holds in tests.items() if holds]
 

@@ -362,7 +362,7 @@ class _ColumnBuilder:
         if name not in self._class_codes:
             what = f"it was judged '{name}', which is not among {', '.join(classes.answers)}"
             raise ConfigError(what, where=where, remedy="add the class")
-        if judgment.status in ("ok", "repaired") and name is None:
+        if judgment.readable and name is None:
             remedy = "set the rubric of the run, for example rubric=likert5"
             raise ConfigError("it was not judged by class, and the rubric has classes", where=where, remedy=remedy)
         self._rows["choice"].append(self._class_codes[name])

@@ -51,7 +51,6 @@ ODD: Mapping[str, Completion] = MappingProxyType(
 _SPEC = JudgeSpec("judge", "test/judge")
 _OWN_ANSWER = Completion("I would say hello.")
 _MAX_STEPS = 4
-_READ = ("ok", "repaired")
 
 
 def check_evaluator(evaluator: Evaluator, *, cases: Sequence[Case] = CASES, answers: Sequence[str] = ()) -> None:
@@ -118,7 +117,7 @@ def _odd_faults(evaluator: Evaluator, requests: Sequence[JudgeRequest]) -> Itera
         for request in requests:
             judgment, wrong = _read(evaluator, request, completion)
             yield from (f"{what}: {one}" for one in wrong)
-            if judgment is not None and (judgment.status in _READ or _has_value(judgment)):
+            if judgment is not None and (judgment.readable or _has_value(judgment)):
                 yield f"{what}: read as {judgment.status} with a value, but a missing answer is never a score"
 
 
@@ -129,7 +128,7 @@ def _answer_faults(evaluator: Evaluator, requests: Sequence[JudgeRequest], answe
         for text in answers or [example_answer(request)]:
             judgment, wrong = _read(evaluator, request, Completion(text))
             yield from wrong
-            if judgment is None or judgment.status not in _READ:
+            if judgment is None or not judgment.readable:
                 continue
             readable += 1
             other, wrong = _read(evaluator, _reversed(request), Completion(text))
@@ -204,9 +203,9 @@ def _malformed(judgment: Judgment, request: JudgeRequest) -> Iterator[str]:
     for name in ("case_id", "unit", "shown", "sample"):
         if getattr(judgment, name) != getattr(request, name):
             yield f"a judgment's {name} is {getattr(judgment, name)}, but the request's is {getattr(request, name)}"
-    if judgment.status in _READ and not _has_value(judgment):
+    if judgment.readable and not _has_value(judgment):
         yield f"a judgment of status {judgment.status} has no value, criteria, ranking, class or items"
-    if judgment.status not in _READ and (_has_value(judgment) or not judgment.error):
+    if not judgment.readable and (_has_value(judgment) or not judgment.error):
         yield f"a judgment of status {judgment.status} has a value, or no error that explains why there is none"
     if fault := impossible(judgment):
         yield fault

@@ -213,5 +213,5 @@ def _noted(answer: _Answer, choice: Callable[[_Answer], Winner | None], reasonin
 
 
 def _why(judgments: Sequence[Judgment]) -> str:
-    reasons = [f"{one.status}: {one.error}" for one in judgments if one.status not in ("ok", "repaired")]
+    reasons = [f"{one.status}: {one.error}" for one in judgments if not one.readable]
     return "; ".join(reasons) or "the judge gave no usable answer"

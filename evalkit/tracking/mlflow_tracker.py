@@ -246,9 +246,6 @@ def _log_files(client: MlflowClient, run: str, result: RunResult) -> None:
         client.set_tag(run, "evalkit.tables", note)
 
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-
 HASH, NOTE = "evalkit.sha256", "evalkit.prompts"
 LINKED = "mlflow.linkedPrompts"
 """The tag with the prompts of a run."""

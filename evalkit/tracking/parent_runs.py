@@ -62,7 +62,6 @@ def _create(client: MlflowClient, experiment: str, identity: str, sweep: Json, s
     return client.create_run(experiment, start_time=started, tags=tags, run_name=str(sweep.get("name") or identity))
 
 
-_PARENT_RUN = "mlflow.parentRunId"
 _ENDS = (("", "value"), ("/low", "low"), ("/high", "high"))
 _TABLE = "tables/leaderboard.json"
 _CONTRADICTIONS = 200  # the most pairs of jobs: a batch has at most 1,000 metrics, and leaderboard.json has all pairs
@@ -73,7 +72,7 @@ def attach(client: MlflowClient, child: str, files: Sequence[Path]) -> str | Non
 
     A CSV is also logged as a table. A leaderboard in JSON becomes params, tags, metrics and a description.
     """
-    parent = client.get_run(child).data.tags.get(_PARENT_RUN)
+    parent = client.get_run(child).data.tags.get(PARENT)
     if parent is None:
         return None
     for file in files:

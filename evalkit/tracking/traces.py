@@ -38,7 +38,7 @@ def choose(result: RunResult, count: int) -> list[Judgment]:
     for place, judgment in enumerate(result.judgments):
         unit = (judgment.case_id, judgment.unit)
         by_unit.setdefault(unit, []).append(place)
-        if judgment.status not in ("ok", "repaired"):
+        if not judgment.readable:
             missing.add(unit)
     kinds: dict[Kind, list[list[int]]] = {name: [] for name in _KINDS}
     for verdict in result.verdicts:
