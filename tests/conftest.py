@@ -1,7 +1,5 @@
 """What every test shares: a clean environment, and the published data where it stands beside the repository."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil
@@ -10,7 +8,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from itertools import count
@@ -21,9 +19,9 @@ import pytest
 from hypothesis import settings
 
 from tests.support.chromium import chromium
-from tests.support.command_line import Done, call_main
-from tests.support.fake_provider import Provider, serving
-from tests.support.postgres import Postgres, binaries, postgres_server
+from tests.support.command_line import call_main
+from tests.support.fake_provider import serving
+from tests.support.postgres import binaries, postgres_server
 from tests.support.quick_composition import quick_composition
 from tests.support.report_tables import summarise
 
@@ -123,20 +121,20 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _composition(request: pytest.FixtureRequest) -> Iterator[None]:
+def _composition(request):
     """Compose in half the time, but as users do in the tests of composition and in processes."""
     with nullcontext() if request.path.name == "test_quick_composition.py" else quick_composition():
         yield
 
 
 @pytest.fixture(scope="session")
-def thorough(pytestconfig: pytest.Config) -> bool:
+def thorough(pytestconfig):
     """Whether to try more examples than show that something works, as before a release."""
     return bool(pytestconfig.getoption("--thorough"))
 
 
 @pytest.fixture
-def shared() -> Path:
+def shared():
     """The folder of published judge outputs; the test is skipped where it is absent."""
     if not SHARED.is_dir():
         pytest.skip(f"{SHARED} is not there: published judge outputs are not part of the repository")
@@ -144,9 +142,7 @@ def shared() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _own_environment(request, tmp_path_factory, monkeypatch):
     """Keep the user's settings, keys and store out of the tests."""
     # Most tests need no folder, and making one takes longer than many of them.
     own = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
@@ -164,21 +160,21 @@ def _own_environment(
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
+def provider():
     """A server that answers as OpenAI does."""
     with serving() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def module_provider() -> Iterator[Provider]:
+def module_provider():
     """Such a server for all tests of a module, because its address is in what they share."""
     with serving() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[], object]], None]:
+def finished(tmp_path_factory):
     """Make what the tests of a module share, in the current folder of the first one; others get its files."""
     folders: dict[str, Path] = {}
 
@@ -194,7 +190,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callabl
 
 
 @pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def empty_store(tmp_path_factory):
     """An SQLite store as MLflow makes it, once: its migrations take seconds."""
     from evalkit.tracking.connection import open_client
 
@@ -206,7 +202,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def mlflow_store(empty_store: Path, tmp_path: Path) -> Iterator[str]:
+def mlflow_store(empty_store, tmp_path):
     """The URI of an empty store of its own, mlflow.db in the test's folder."""
     shutil.copy(empty_store, tmp_path / "mlflow.db")
     with warnings.catch_warnings():
@@ -215,7 +211,7 @@ def mlflow_store(empty_store: Path, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
+def postgres():
     """A PostgreSQL server; the test is skipped where the programs are absent."""
     if (programs := binaries()) is None:
         pytest.skip("PostgreSQL is not installed")
@@ -224,14 +220,14 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     """Chromium, for the tests of one module: as long as it runs, its event loop keeps out every other."""
     with chromium() as launched:
         yield launched
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def call(tmp_path, monkeypatch, capfd):
     """Calls a command in an empty folder, in this process."""
     monkeypatch.chdir(tmp_path)
     return partial(call_main, capfd)

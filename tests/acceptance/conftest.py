@@ -1,19 +1,15 @@
 """Gives each test a folder of its own, and the server of stored judge texts."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import Commands, Done, call_main
-from tests.support.replaying import Replay, replaying
+from tests.support.command_line import Commands, call_main
+from tests.support.replaying import replaying
 
 
 @pytest.fixture
-def commands(tmp_path: Path) -> Commands:
+def commands(tmp_path):
     """Runs evalkit's commands in an empty folder, with a store of the test's own."""
     folder = tmp_path / "work"
     folder.mkdir()
@@ -21,9 +17,7 @@ def commands(tmp_path: Path) -> Commands:
 
 
 @pytest.fixture
-def within(
-    commands: Commands, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., Done]:
+def within(commands, monkeypatch, capfd):
     """Runs a command as `commands` does, in this process."""
     monkeypatch.chdir(commands.folder)
 
@@ -31,7 +25,7 @@ def within(
 
 
 @pytest.fixture(scope="module")
-def replay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replay]:
+def replay(tmp_path_factory):
     """Serves LLMBar's stored judge texts, for the tests of one module."""
     with replaying(tmp_path_factory.mktemp("llmbar")) as server:
         yield server

@@ -1,7 +1,5 @@
 """What is described wrongly: one line that says what, where and what to do; exit status 1; nothing left behind."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import BRIEF, Commands, Done, fake, pair
-from tests.support.fake_provider import Provider, refused, said
+from tests.support.fake_provider import refused, said
 
 STUDY = "defaults: [config, _self_]\n\ntie:\n  treshold: 0.1"
 NO_TEMPLATE = "prompt.template: no template 'quux'; choose from "
@@ -149,18 +147,16 @@ def check(mistake: str, commands: Commands, run: Callable[..., Done]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", AS_PROCESS)
-def test_a_mistake_is_one_line_and_leaves_nothing(mistake: str, commands: Commands) -> None:
+def test_a_mistake_is_one_line_and_leaves_nothing(mistake, commands):
     check(mistake, commands, commands)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_so_it_is_within_a_process(mistake: str, commands: Commands, within: Callable[..., Done]) -> None:
+def test_so_it_is_within_a_process(mistake, commands, within):
     check(mistake, commands, within)
 
 
-def test_an_empty_response_is_judged_and_said(
-    commands: Commands, within: Callable[..., Done], provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_response_is_judged_and_said(commands, within, provider, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     provider.rule = lambda body: said("[[A]]")
     commands.write("empty.jsonl", pair(1), pair(2, response_b=""))
@@ -170,7 +166,7 @@ def test_an_empty_response_is_judged_and_said(
     assert commands.metrics("run")["calls"]["sent"] == 2
 
 
-def test_a_store_of_another_program_is_left_alone(commands: Commands, within: Callable[..., Done]) -> None:
+def test_a_store_of_another_program_is_left_alone(commands, within):
     path = commands.folder / "other.sqlite"
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE precious (x)")
@@ -181,9 +177,7 @@ def test_a_store_of_another_program_is_left_alone(commands: Commands, within: Ca
     assert path.read_bytes() == before
 
 
-def test_a_key_that_is_refused_is_one_line_and_is_not_shown(
-    commands: Commands, within: Callable[..., Done], provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_is_refused_is_one_line_and_is_not_shown(commands, within, provider, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-1234567890")
     provider.rule = lambda body: refused(401, "Incorrect API key provided: sk-wrong-1234567890", code="invalid_api_key")
     done = within("run", *fake(provider), *BRIEF, status=1)
@@ -194,7 +188,7 @@ def test_a_key_that_is_refused_is_one_line_and_is_not_shown(
     assert not (commands.folder / "outputs").exists()
 
 
-def test_a_hidden_config_of_ones_own_is_said(commands: Commands, within: Callable[..., Done]) -> None:
+def test_a_hidden_config_of_ones_own_is_said(commands, within):
     commands.write("conf/judge/gpt-4o.yaml", "model: openai/other")
     done = within("run", "judge=gpt-4o", "--cfg", "job")
     hidden = Path("conf/judge/gpt-4o.yaml")

@@ -1,15 +1,11 @@
 """LLMBar's judges as a cascade: what it saves at the accuracy of the last judge, on labels that chose no threshold."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command_line import Done
 from tests.support.replaying import Replay, replay_data
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
@@ -44,9 +40,7 @@ def rows_of(file: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(file).read_text("utf-8").splitlines()]
 
 
-def test_three_judges_save_at_equal_accuracy(
-    replay: Replay, call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_three_judges_save_at_equal_accuracy(replay, call, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     judges = words(replay, "ChatGPT", "PaLM2", "GPT-4")
     settings = ["judge.target=0.85", "judge.delta=0.2", "judge.last=answer", "judge.calibration=0.6"]

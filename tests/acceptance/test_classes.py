@@ -1,7 +1,5 @@
 """Classes from the command line: run, plan, score, compare, import, export and label, in English and Chinese."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter
@@ -27,7 +25,7 @@ Call = Callable[..., str]
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+def call(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
 
@@ -42,7 +40,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 @pytest.fixture
-def traces(tmp_path: Path) -> Path:
+def traces(tmp_path):
     path = tmp_path / "traces.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in ENGLISH), "utf-8")
     return path
@@ -52,7 +50,7 @@ def rows(folder: str, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(folder, f"{name}.jsonl").read_text("utf-8").splitlines()]
 
 
-def test_a_run_of_pass_and_fail(call: Call, traces: Path) -> None:
+def test_a_run_of_pass_and_fail(call, traces):
     words = [*RUN, "rubric=pass_fail", "judge=simulated/good", MAP]
     assert "30" in call("plan", *words)
     call("run", *words, "hydra.run.dir=one")
@@ -80,7 +78,7 @@ def test_a_run_of_pass_and_fail(call: Call, traces: Path) -> None:
     ]
 
 
-def test_classes_on_the_command_line_with_samples_and_abstentions(call: Call, traces: Path) -> None:
+def test_classes_on_the_command_line_with_samples_and_abstentions(call, traces):
     rubric = (
         "rubric={classes: {comply: does what was asked, refuse: declines, partial: does some of it}, "
         "positive: refuse, abstain: cannot_assess}"
@@ -95,7 +93,7 @@ def test_classes_on_the_command_line_with_samples_and_abstentions(call: Call, tr
     assert said == {"comply", "refuse", "partial", "cannot_assess"}
 
 
-def test_a_bias_to_a_class_and_its_accuracy_are_planted(call: Call, traces: Path) -> None:
+def test_a_bias_to_a_class_and_its_accuracy_are_planted(call, traces):
     words = [*RUN, "rubric=pass_fail", MAP]
     call("run", *words, "judge=simulated/good", "judge.params.accuracy=1.0", "hydra.run.dir=exact")
     biased = ["judge=simulated/class_biased", "judge.params.class=fail", "judge.params.strength=1.0"]
@@ -108,7 +106,7 @@ def test_a_bias_to_a_class_and_its_accuracy_are_planted(call: Call, traces: Path
 
 
 @pytest.mark.parametrize("output", [["output=json"], ["output=bracket"], ["output=regex_class"]])
-def test_a_run_in_chinese(call: Call, tmp_path: Path, output: list[str]) -> None:
+def test_a_run_in_chinese(call, tmp_path, output):
     (tmp_path / "traces.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in CHINESE), "utf-8")
     words = ["rubric=yes_no_zh", "prompt=zh", "criteria=general_zh", "dataset.label_map='1=是,通过=是,不通过=否'"]
     call("run", *RUN, *words, *output, "judge=simulated/good", "hydra.run.dir=one")
@@ -128,14 +126,14 @@ def test_a_run_in_chinese(call: Call, tmp_path: Path, output: list[str]) -> None
         (["rubric=pass_fail"], "traces.jsonl:3: label 1 is not one of the classes pass, fail; map it, for example"),
     ],
 )
-def test_a_wrong_setting_is_one_line(call: Call, traces: Path, words: list[str], said: str) -> None:
+def test_a_wrong_setting_is_one_line(call, traces, words, said):
     line = call("run", *RUN, "judge=simulated/good", *words, status=1)
     assert said in line
     assert line.count("\n") == 1
     assert not Path("outputs").exists()
 
 
-def test_labels_of_annotators(call: Call, traces: Path) -> None:
+def test_labels_of_annotators(call, traces):
     call(
         "run",
         *RUN,
@@ -156,7 +154,7 @@ def test_labels_of_annotators(call: Call, traces: Path) -> None:
     assert rows("one", "cases") == cases
 
 
-def test_a_file_of_classes_is_imported(call: Call, tmp_path: Path) -> None:
+def test_a_file_of_classes_is_imported(call, tmp_path):
     lines = [
         "id,prompt,response,verdict,label,label.ann",
         "1,p,a,PASS,pass,fail",
@@ -184,7 +182,7 @@ def test_a_file_of_classes_is_imported(call: Call, tmp_path: Path) -> None:
     assert "the run has classes, and MT-bench's judgments have scores; use --to csv" in said
 
 
-def test_a_sweep_and_a_reproduction(call: Call, traces: Path) -> None:
+def test_a_sweep_and_a_reproduction(call, traces):
     words = [*RUN, "rubric=pass_fail", "judge=simulated/good", MAP]
     said = call("run", *words, "output=json,bracket,regex_class", "-m", "hydra.sweep.dir=swept")
     assert "Leaderboard of 3 jobs, by agreement/kappa" in said

@@ -1,7 +1,5 @@
 """Every command once on a real run, with a judge on loopback."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -19,7 +17,7 @@ import pytest
 
 from evalkit.store.sqlite import SqliteStore
 from tests.support.command_line import BRIEF, Commands, Done, fake, pair, prefers, rows
-from tests.support.fake_provider import Provider, Reply, said
+from tests.support.fake_provider import Reply, said
 from tests.support.servers import PATIENCE
 
 pytestmark = pytest.mark.slow
@@ -41,7 +39,7 @@ CASES = 12
 
 
 @pytest.fixture
-def data(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def data(commands, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     commands.write("cases.jsonl", *(pair(number) for number in range(CASES)))
     return ["dataset=file", "dataset.path=cases.jsonl", "output=bracket"]
@@ -51,9 +49,7 @@ def said_of(run: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / f"{name}.jsonl").read_text("utf-8").splitlines()]
 
 
-def test_a_run_again_sends_nothing(
-    commands: Commands, within: Within, provider: Provider, data: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_again_sends_nothing(commands, within, provider, data, monkeypatch):
     provider.rule = prefers()
     done = within("run", *fake(provider), *data, *BRIEF, "hydra.run.dir=first")
     assert {p.name for p in (commands.folder / "first").iterdir()} >= FOLDER
@@ -72,7 +68,7 @@ def test_a_run_again_sends_nothing(
     assert len(provider.requests) == 24
 
 
-def test_scoring_again_asks_nobody(commands: Commands, within: Within, provider: Provider, data: list[str]) -> None:
+def test_scoring_again_asks_nobody(commands, within, provider, data):
     """In scores of 1 to 5, a difference of 1 is a win until the threshold is as large."""
     provider.rule = lambda body: said(f"[[{4 if 'good' in body['messages'][1]['content'] else 3}]]")
     scored = [*data[:2], "output=rating", "mode=pointwise", "criteria=overall"]
@@ -97,9 +93,7 @@ def test_scoring_again_asks_nobody(commands: Commands, within: Within, provider:
     assert line.startswith("gate: cannot be read as YAML: {agreement/kappa: >= 0.6}; put quotes around ")
 
 
-def test_a_run_that_could_not_be_tracked_is_tracked_later(
-    commands: Commands, within: Within, provider: Provider, data: list[str], empty_store: Path
-) -> None:
+def test_a_run_that_could_not_be_tracked_is_tracked_later(commands, within, provider, data, empty_store):
     shutil.copy(empty_store, commands.folder / "mlflow.db")
     provider.rule = prefers()
     brief, store = "scoring.bootstrap=50", f"sqlite:///{commands.folder}/mlflow.db"
@@ -129,9 +123,7 @@ def query(commands: Commands, sql: str) -> list[list[Any]]:
         database.close()
 
 
-def test_planning_counts_and_writes_nothing(
-    commands: Commands, within: Within, provider: Provider, data: list[str]
-) -> None:
+def test_planning_counts_and_writes_nothing(commands, within, provider, data):
     provider.rule = prefers()
     store = Path(os.environ["EVALKIT_STORE"])
     before = commands.files()
@@ -155,9 +147,7 @@ def test_planning_counts_and_writes_nothing(
     assert rows(within("plan", *fake(provider), *data, "store.mode=refresh").out) == {"the run": [24, 0, 24]}
 
 
-def test_the_doctor_finds_what_is_there_and_what_is_not(
-    within: Within, provider: Provider, data: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_doctor_finds_what_is_there_and_what_is_not(within, provider, data, monkeypatch):
     done = within("doctor", *fake(provider), *data, "tracking=none")
     assert all(line.startswith("ok ") for line in done.out.splitlines()), done.out
     assert "dataset and prompts: 12 cases" in done.out
@@ -196,15 +186,8 @@ def wait_until(holds: Callable[[], bool]) -> None:
     ids=["once", "twice", "terminated", "hung up"],
 )
 def test_an_interrupted_run_goes_on_where_it_was(
-    number: int,
-    signals: int,
-    transport: str,
-    commands: Commands,
-    within: Within,
-    provider: Provider,
-    data: list[str],
-    tmp_path: Path,
-) -> None:
+    number, signals, transport, commands, within, provider, data, tmp_path
+):
     """After the fifth answer the server keeps its answers back; what it gives after all is kept too."""
     hold, held, judged = threading.Event(), threading.Event(), prefers()
     answered = 5
@@ -245,7 +228,7 @@ def test_an_interrupted_run_goes_on_where_it_was(
     assert commands.metrics("run")["metrics"]["agreement/accuracy"]["n"] == CASES
 
 
-def test_an_interrupt_counts_the_whole_plan(commands: Commands, provider: Provider, tmp_path: Path) -> None:
+def test_an_interrupt_counts_the_whole_plan(commands, provider, tmp_path):
     """Requests are planned in batches: what is said is how many there are in all, those of later batches included."""
     hold, held, judged = threading.Event(), threading.Event(), prefers()
     commands.write("cases.jsonl", *(pair(n) for n in range(200)))
@@ -268,7 +251,7 @@ def test_an_interrupt_counts_the_whole_plan(commands: Commands, provider: Provid
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_during_imports_has_its_line(number: int, commands: Commands) -> None:
+def test_a_signal_during_imports_has_its_line(number, commands):
     command = [sys.executable, "-X", "importtime", "-m", "evalkit", "run", "--cfg", "job"]
     with subprocess.Popen(command, cwd=commands.folder, env=commands.env(), stderr=subprocess.PIPE, text=True) as begun:
         assert begun.stderr is not None
@@ -280,9 +263,7 @@ def test_a_signal_during_imports_has_its_line(number: int, commands: Commands) -
     assert said == ["evalkit: interrupted\n"]
 
 
-def test_an_interrupted_sweep_begins_no_further_job(
-    commands: Commands, provider: Provider, data: list[str], tmp_path: Path
-) -> None:
+def test_an_interrupted_sweep_begins_no_further_job(commands, provider, data, tmp_path):
     hold, held = threading.Event(), threading.Event()
 
     def rule(body: dict[str, Any]) -> Reply:
@@ -304,9 +285,7 @@ def test_an_interrupted_sweep_begins_no_further_job(
     assert commands.files() <= {"cases.jsonl", "sweep/multirun.yaml", "sweep/sweep.json"}
 
 
-def test_too_many_failures_are_said_and_written(
-    commands: Commands, within: Within, provider: Provider, data: list[str]
-) -> None:
+def test_too_many_failures_are_said_and_written(commands, within, provider, data):
     judged = prefers()
     provider.rule = lambda body: (
         Reply({"error": {"message": "no"}}, 500) if "Question 3?" in str(body) else judged(body)
@@ -322,11 +301,11 @@ def test_too_many_failures_are_said_and_written(
     within(*words, "runner.max_failure_rate=0.1", "hydra.run.dir=again")
 
 
-def test_ui_of_a_remote_store_says_where_it_is(within: Within) -> None:
+def test_ui_of_a_remote_store_says_where_it_is(within):
     assert "the runs are at http://mlflow.example" in within("ui", "tracking.uri=http://mlflow.example").out
 
 
-def test_bash_completes_in_place(commands: Commands) -> None:
+def test_bash_completes_in_place(commands):
     """The installed script, in a real bash, by the console script."""
     script = Path(sys.executable).with_name("evalkit")
     if not script.exists() or shutil.which("bash") is None:
@@ -344,7 +323,7 @@ def test_bash_completes_in_place(commands: Commands) -> None:
     assert done.stdout.split() == ["judge=gpt-4o", "judge=gpt-4o-mini"], done.stderr
 
 
-def test_output_that_nobody_reads_on_is_no_error(commands: Commands) -> None:
+def test_output_that_nobody_reads_on_is_no_error(commands):
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {sys.executable} -m evalkit run --cfg job | head -1 >/dev/null"],
         cwd=commands.folder,

@@ -4,8 +4,6 @@ Each situation goes through the commands that users type. The terminal is in Eng
 in Chinese.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.decisions import JUDGES, SCORED, Judge, Run, metrics_of_run
+from benchmarks.decisions import JUDGES, SCORED, Run, metrics_of_run
 from evalkit.decision import decide, labels_at_hand
 from evalkit.report.findings.decisions import headline
 from evalkit.scoring import score_run
@@ -256,7 +254,7 @@ SITUATIONS = (
 
 
 @pytest.fixture
-def brought(call: Call, tmp_path: Path) -> Callable[..., tuple[str, str, str]]:
+def brought(call, tmp_path):
     """Imports rows; returns the conclusion, all the terminal says, and findings.md in Chinese."""
 
     def bring(rows: Rows, *words: str) -> tuple[str, str, str]:
@@ -291,7 +289,7 @@ def check(first: str, everything: str, zh: str, situation: Situation) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
-def test_imported_verdicts(brought: Callable[..., tuple[str, str, str]], situation: Situation) -> None:
+def test_imported_verdicts(brought, situation):
     check(*brought(situation.rows(), *situation.words), situation)
 
 
@@ -345,7 +343,7 @@ def asked(body: Mapping[str, Any]) -> str:
 
 
 @pytest.fixture
-def run(call: Call, tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+def run(call, tmp_path, provider, monkeypatch):
     """Runs a judge of the test's own over rows."""
     monkeypatch.setenv("OPENAI_API_KEY", "any")
 
@@ -359,7 +357,7 @@ def run(call: Call, tmp_path: Path, provider: Provider, monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 @pytest.mark.parametrize("situation", CHECKLISTS, ids=lambda situation: situation.name)
-def test_checklists(run: Call, provider: Provider, tmp_path: Path, situation: Situation) -> None:
+def test_checklists(run, provider, tmp_path, situation):
     provider.rule = answers_items
     words = ("mode=checklist", "mode.ask=together", "dataset.fields.checklist=rubrics", "prompt=zh")
     done = run(situation.rows(), *words, "hydra.run.dir=run")
@@ -386,7 +384,7 @@ def sweep(run: Call, provider: Provider, *models: str) -> Done:
 
 
 @pytest.mark.slow
-def test_a_sweep_says_once_which_judge_to_use_or_that_none_is_useful(run: Call, provider: Provider) -> None:
+def test_a_sweep_says_once_which_judge_to_use_or_that_none_is_useful(run, provider):
     out = " ".join(sweep(run, provider, "perfect", "coin", "same").out.split())
     last = out.rpartition("leaderboard: ")[2]
     assert re.search(
@@ -405,7 +403,7 @@ def test_a_sweep_says_once_which_judge_to_use_or_that_none_is_useful(run: Call, 
 
 
 @pytest.mark.slow
-def test_an_audit_says_that_edits_also_lengthen_the_text(call: Call, tmp_path: Path) -> None:
+def test_an_audit_says_that_edits_also_lengthen_the_text(call, tmp_path):
     probes = "probe=[padding,sentiment,identity,distractor]"
     words = ("mode=pointwise", "criteria=overall", "dataset=sample", probes, "hydra.run.dir=audit")
     done = call("audit", "judge=simulated/length_biased", *words, *FAST)
@@ -419,7 +417,7 @@ def test_an_audit_says_that_edits_also_lengthen_the_text(call: Call, tmp_path: P
 
 
 @pytest.mark.slow
-def test_an_audit_without_labels_has_no_empty_lines(run: Call, call: Call, tmp_path: Path) -> None:
+def test_an_audit_without_labels_has_no_empty_lines(run, call, tmp_path):
     rows = [{"id": f"c{k}", "prompt": f"Q{k}?", "response_a": f"one {k}", "response_b": f"two {k}"} for k in range(6)]
     (tmp_path / "cases.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     data = ("dataset=file", "dataset.path=cases.jsonl", "probe=padding", "hydra.run.dir=audit")
@@ -457,7 +455,7 @@ def picked_labels(call: Call, folder: Path, *, known: bool) -> tuple[str, dict[s
 
 
 @pytest.mark.slow
-def test_labels_of_sampled_cases_are_about_all_cases(call: Call, tmp_path: Path) -> None:
+def test_labels_of_sampled_cases_are_about_all_cases(call, tmp_path):
     out, metrics = picked_labels(call, tmp_path, known=True)
     assert (
         "were sampled, informative ones more often. Comparisons with labels are weighted, so they are about all" in out
@@ -467,7 +465,7 @@ def test_labels_of_sampled_cases_are_about_all_cases(call: Call, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_labels_of_picked_cases_are_said_not_to_be_about_the_data_set(call: Call, tmp_path: Path) -> None:
+def test_labels_of_picked_cases_are_said_not_to_be_about_the_data_set(call, tmp_path):
     out, _ = picked_labels(call, tmp_path, known=False)
     assert re.search(r"! Label cases sampled at random before you decide: these labels were picked with unknown", out)
     assert not re.search(ANY_TRUST + "|" + USELESS, out, re.MULTILINE)
@@ -477,7 +475,7 @@ SIZES = (1, 2, 3, 10, 100)
 
 
 @pytest.mark.parametrize("judge", some_of(JUDGES, 7), ids=lambda judge: judge.name)
-def test_the_number_of_labels_is_positive(judge: Judge) -> None:
+def test_the_number_of_labels_is_positive(judge):
     for n in SIZES:
         metrics = metrics_of_run(judge, n, seed=n)
         first = headline(metrics)
@@ -499,7 +497,7 @@ def repeated(run: Run, times: int) -> Mapping[str, Metric]:
 
 
 @pytest.mark.parametrize("judge", some_of(JUDGES, 7), ids=lambda judge: judge.name)
-def test_labels_at_hand_and_needed_do_not_grow_at_the_same_estimate(judge: Judge) -> None:
+def test_labels_at_hand_and_needed_do_not_grow_at_the_same_estimate(judge):
     for n in (20,) if judge in SCORED else (3, 10):
         few, totals = judge.make(np.random.default_rng(n), n), []
         for times in (1, 3, 10):

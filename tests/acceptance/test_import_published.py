@@ -1,10 +1,7 @@
 """Every published figure of ../shared/data, from the files as published: `evalkit import`, then metrics.json."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +18,7 @@ LLMBAR.append(("Natural", "GPT-4", "Rating", 92, 92, 87, 90, 0))
 
 
 @pytest.fixture
-def imported(within: Callable[..., Any], commands: Any, shared: Path) -> Callable[..., Metrics]:
+def imported(within, commands, shared):
     """Imports a file of the published data with further words and returns the metrics of the run."""
 
     def run(name: str, path: str, *words: str) -> Metrics:
@@ -81,7 +78,7 @@ def test_llmbar_ratings_as_scores(imported):
 
 
 @pytest.fixture
-def qlora(imported) -> Callable[..., Metrics]:
+def qlora(imported):
     return lambda *words: imported("qlora", "qlora_vicuna/pairwise", *words)
 
 
@@ -183,7 +180,7 @@ def test_halluqa(imported, system):
         assert mean["missing"] == 450 - mean["n"] == (4 if system == "ernie_bot_output" else 0)
 
 
-def test_the_folder_of_an_evaluator_is_its_result(imported: Callable[..., Metrics]) -> None:
+def test_the_folder_of_an_evaluator_is_its_result(imported):
     folder = "llmbar/Natural/evaluators/GPT-4/Vanilla"
     assert imported("llmbar", folder) == imported("llmbar", f"{folder}/result.json")
 

@@ -1,17 +1,13 @@
 """The published table, all the way: files, config, HTTP, regex, swap, metrics."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evalkit.cli import main
-from tests.support.command_line import Done
 from tests.support.replaying import Replay, replay_data
 from tests.support.thorough import some_of
 
@@ -48,7 +44,7 @@ def pattern(row: Row) -> str:
 
 
 @pytest.fixture(scope="module")
-def judged(replay: Replay, tmp_path_factory: pytest.TempPathFactory) -> dict[Row, Path]:
+def judged(replay, tmp_path_factory):
     """The run folder of each row of the table: one sweep over judges for each data set and way of reading."""
     folder = tmp_path_factory.mktemp("runs")
     folders = {}
@@ -116,7 +112,7 @@ def counted(metric: dict[str, Any]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("row", TABLE, ids="-".join)
-def test_a_published_row_comes_out(row: Row, judged: dict[Row, Path], replay: Replay) -> None:
+def test_a_published_row_comes_out(row, judged, replay):
     first, second, both, agree, unread = TABLE[row]
     size = SIZE[row[0]]
     orders = readings(replay, row)
@@ -138,13 +134,13 @@ def test_a_published_row_comes_out(row: Row, judged: dict[Row, Path], replay: Re
     assert (per_order["missing"], both_orders["missing"]) == (unread, size - len(complete))
 
 
-def test_two_unreadable_texts_agree_by_their_rule_only(judged: dict[Row, Path]) -> None:
+def test_two_unreadable_texts_agree_by_their_rule_only(judged):
     found = metrics(judged["Natural", "PaLM2", "Vanilla"])["metrics"]["position/consistency"]
     assert (counted(found), found["missing"]) == ((78, 98), 2)
     assert (found["worst_low"], found["worst_high"]) == (0.78, 0.80)
 
 
-def test_each_pair_is_asked_once_in_each_order(judged: dict[Row, Path], replay: Replay) -> None:
+def test_each_pair_is_asked_once_in_each_order(judged, replay):
     calls = [metrics(folder)["calls"] for folder in judged.values()]
     asked = sum(SIZE[subset] for subset, _, _ in TABLE)
     assert sum(one["sent"] for one in calls) == sum(one["planned"] for one in calls) == 2 * asked
@@ -152,9 +148,7 @@ def test_each_pair_is_asked_once_in_each_order(judged: dict[Row, Path], replay: 
     assert replay.stat() == {"requests": 2 * asked, "hit_ab": asked, "hit_ba": asked}
 
 
-def test_a_second_run_sends_nothing_and_finds_the_same(
-    judged: dict[Row, Path], replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_run_sends_nothing_and_finds_the_same(judged, replay, tmp_path, monkeypatch):
     before = replay.stat()
     sweep = SWEEPS[0]
     folder = judged[rows_of(sweep)[0]].parents[1]
@@ -168,9 +162,7 @@ def test_a_second_run_sends_nothing_and_finds_the_same(
         assert (again["calls"]["sent"], again["calls"]["stored"]) == (0, 2 * SIZE[row[0]])
 
 
-def test_a_plan_after_some_cases_costs_what_the_run_then_costs(
-    judged: dict[Row, Path], replay: Replay, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Done]
-) -> None:
+def test_a_plan_after_some_cases_costs_what_the_run_then_costs(judged, replay, monkeypatch, call):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     sweep = priced(replay, "Natural", 1, 5)
     call("run", *sweep, "dataset.limit=20", "hydra.sweep.dir=some")
@@ -184,9 +176,7 @@ def test_a_plan_after_some_cases_costs_what_the_run_then_costs(
 
 
 @pytest.mark.parametrize("subset", some_of(["Natural", "GPTInst"], 2))
-def test_a_pilot_tells_what_published_judges_cost(
-    subset: str, judged: dict[Row, Path], replay: Replay, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Done]
-) -> None:
+def test_a_pilot_tells_what_published_judges_cost(subset, judged, replay, monkeypatch, call):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     asked = replay.stat()["requests"]
     judges = rows_of((subset, True))
@@ -209,9 +199,7 @@ def test_a_pilot_tells_what_published_judges_cost(
             assert expected == pytest.approx(share * every, rel=WITHIN), (row, column)
 
 
-def test_the_study_pays_each_judging_once_and_its_leaderboard_is_the_published_table(
-    replay: Replay, call: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_study_pays_each_judging_once_and_its_leaderboard_is_the_published_table(replay, call, monkeypatch):
     """Of one judge on one subset, whose 12 jobs are the study's settings; its pattern reads more than the authors'."""
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     before = replay.stat().get("requests", 0)

@@ -1,7 +1,5 @@
 """Answers of every malformed kind at 30% of requests: each run completes, and a failure is one row."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import threading

@@ -1,17 +1,14 @@
 """Panels and lists from the command line, with judges on loopback."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from tests.support.command_line import BRIEF, Commands, Done, pair, prefers
-from tests.support.fake_provider import Provider, Reply, refused, said
+from tests.support.command_line import BRIEF, pair, prefers
+from tests.support.fake_provider import Reply, refused, said
 
 RESPONSE = re.compile(r'^<response label="([A-Z])">\n(.*?)\n</response>$', re.DOTALL | re.MULTILINE)
 THREE = """
@@ -24,7 +21,7 @@ ONE = "  - {{name: {name}, model: openai/{name}, api_base: '{base}'}}\n"
 
 
 @pytest.fixture
-def three(commands: Commands, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def three(commands, provider, monkeypatch):
     """A panel of two that see the better response and one whose server fails."""
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     judges = "".join(ONE.format(name=name, base=provider.api_base) for name in ("one", "two", "broken"))
@@ -40,9 +37,7 @@ def three(commands: Commands, provider: Provider, monkeypatch: pytest.MonkeyPatc
     return ["judge=three", *data, "runner.retries=0", "runner.max_failure_rate=1", *BRIEF]
 
 
-def test_a_panel_votes_and_its_votes_are_counted_again_at_no_cost(
-    within: Callable[..., Done], commands: Commands, provider: Provider, three: list[str]
-) -> None:
+def test_a_panel_votes_and_its_votes_are_counted_again_at_no_cost(within, commands, provider, three):
     done = within("run", *three, "hydra.run.dir=run")
     found = commands.metrics("run")["metrics"]
     assert (found["agreement/accuracy"]["value"], found["agreement/accuracy"]["missing"]) == (1.0, 0)
@@ -66,7 +61,7 @@ def test_a_panel_votes_and_its_votes_are_counted_again_at_no_cost(
     assert line == "judge: weights has 'ome', which is not one of its judges; choose from one, two, broken"
 
 
-def test_a_panel_is_planned_for_all_its_judges(within: Callable[..., Done], three: list[str]) -> None:
+def test_a_panel_is_planned_for_all_its_judges(within, three):
     assert "48" in within("plan", *three).out
 
 
@@ -86,13 +81,7 @@ def ranks(body: Mapping[str, Any]) -> Reply:
     return said(json.dumps(answer))
 
 
-def test_lists_are_ranked_and_every_metric_of_pairs_follows(
-    within: Callable[..., Done],
-    commands: Commands,
-    provider: Provider,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+def test_lists_are_ranked_and_every_metric_of_pairs_follows(within, commands, provider, monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     responses = [{"text": f"response of quality {k}", "label": k} for k in (2, 4, 1, 2)]
     commands.write(

@@ -1,7 +1,5 @@
 """`-m`: what jobs ask alike is sent once, and MLflow has one parent with a child for each job."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sqlite3
@@ -24,7 +22,7 @@ CASES, JOBS = 6, 3
 
 
 @pytest.fixture(autouse=True)
-def cases(commands: Commands, provider: Provider, empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def cases(commands, provider, empty_store, monkeypatch):
     """Cases that the judge finds easy, and stores of the test's own."""
     provider.rule = prefers()
     copy(empty_store, commands.folder / "mlflow.db")
@@ -38,9 +36,7 @@ def words(provider: Provider, *more: str) -> list[str]:
     return ["run", *fake(provider), "judge.transport=direct", *data, *more]
 
 
-def test_a_sweep_pays_once_is_tracked_and_goes_on_where_it_was_interrupted(
-    commands: Commands, within: Within, provider: Provider
-) -> None:
+def test_a_sweep_pays_once_is_tracked_and_goes_on_where_it_was_interrupted(commands, within, provider):
     sweep = words(provider, "swap=none,both,random", "-m")
     first = within(*sweep)
     [folder] = {path.parent for path in commands.folder.glob("multirun/*/*/sweep.json")}
@@ -57,9 +53,7 @@ def test_a_sweep_pays_once_is_tracked_and_goes_on_where_it_was_interrupted(
     assert f"Leaderboard of {JOBS} jobs" in first.out
 
 
-def test_an_interrupt_loses_no_recording_and_the_sweep_goes_on_when_repeated(
-    commands: Commands, within: Within, provider: Provider, tmp_path: Path
-) -> None:
+def test_an_interrupt_loses_no_recording_and_the_sweep_goes_on_when_repeated(commands, within, provider, tmp_path):
     """The second job's judge does not answer before the interrupt; the first is recorded meanwhile."""
     answers, asked = Event(), Event()
 
@@ -142,9 +136,7 @@ def query(folder: Path, sql: str) -> list[Any]:
         database.close()
 
 
-def test_optuna_searches_by_the_objective_and_joblib_runs_in_processes(
-    commands: Commands, within: Within, provider: Provider
-) -> None:
+def test_optuna_searches_by_the_objective_and_joblib_runs_in_processes(commands, within, provider):
     base = words(provider, "tracking=none", "-m")
     searched = commands(
         *base, "hydra/sweeper=optuna", "hydra.sweeper.n_trials=2", "hydra.sweeper.direction=maximize",

@@ -1,7 +1,5 @@
 """Every switch that fixed texts can answer, on replayed real judges, held against the stored texts read by hand."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -36,9 +34,7 @@ def stored(replay: Replay, model: str, size: int = SIZE) -> Winners:
 
 
 @pytest.fixture
-def judged(
-    within: Within, commands: Commands, replay: Replay, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., list[dict[str, Any]]]:
+def judged(within, commands, replay, monkeypatch):
     """Runs the first cases with overrides, and returns the verdicts."""
     monkeypatch.setenv("OPENAI_API_KEY", "any")
 
@@ -87,11 +83,11 @@ def settled(first: str | None, second: str | None, otherwise: str | None) -> str
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_one_order_is_the_judges_word(judged: Any, replay: Replay, language: str) -> None:
+def test_one_order_is_the_judges_word(judged, replay, language):
     assert winners(judged("swap=none", f"prompt={language}")) == [first for first, _ in stored(replay, JUDGES[1])]
 
 
-def test_a_random_order_is_one_of_the_two_and_balanced(judged: Any, replay: Replay, commands: Commands) -> None:
+def test_a_random_order_is_one_of_the_two_and_balanced(judged, replay, commands):
     verdicts = judged("swap=random")
     shown = [judgment["shown"] for judgment in rows(commands, "judgments.jsonl")]
     orders = [order == [1, 0] for order in shown]
@@ -101,7 +97,7 @@ def test_a_random_order_is_one_of_the_two_and_balanced(judged: Any, replay: Repl
 
 @pytest.mark.parametrize("language", some_of(["en", "zh"], 2))
 @pytest.mark.parametrize("resolve", ["tie", "net_vote", "mean"])
-def test_a_disagreement_of_two_orders_is_a_tie(judged: Any, replay: Replay, resolve: str, language: str) -> None:
+def test_a_disagreement_of_two_orders_is_a_tie(judged, replay, resolve, language):
     verdicts = judged("swap=both", f"swap.resolve={resolve}", f"prompt={language}")
     texts = stored(replay, JUDGES[1])
     assert winners(verdicts) == [settled(first, second, "TIE") for first, second in texts]
@@ -110,7 +106,7 @@ def test_a_disagreement_of_two_orders_is_a_tie(judged: Any, replay: Replay, reso
     assert {v["confidence"] for v in verdicts if v["reason"] == "swap_disagreement"} <= {0.5, None}
 
 
-def test_what_cannot_be_read_is_missing_and_counts_0_in_a_net_vote(judged: Any, replay: Replay) -> None:
+def test_what_cannot_be_read_is_missing_and_counts_0_in_a_net_vote(judged, replay):
     texts = stored(replay, JUDGES[2], 100)
     assert any(None in pair for pair in texts)
     by_tie = winners(judged("swap=both", "dataset.limit=100", model=JUDGES[2]))
@@ -121,7 +117,7 @@ def test_what_cannot_be_read_is_missing_and_counts_0_in_a_net_vote(judged: Any, 
     ]
 
 
-def test_a_third_pass_is_the_arbiters_word(judged: Any, replay: Replay, commands: Commands) -> None:
+def test_a_third_pass_is_the_arbiters_word(judged, replay, commands):
     commands.write("conf/judge/wise.yaml", f"{{name: wise, {asked(replay, JUDGES[0])}}}")
     verdicts = judged("swap=third_pass", "+judge@swap.arbiter=wise")
     third = {
@@ -139,14 +135,14 @@ def test_a_third_pass_is_the_arbiters_word(judged: Any, replay: Replay, commands
     ]
 
 
-def test_where_ties_are_forbidden_every_disagreement_is_forced(judged: Any, replay: Replay) -> None:
+def test_where_ties_are_forbidden_every_disagreement_is_forced(judged, replay):
     verdicts = judged("swap=both", "tie=forbid")
     texts = stored(replay, JUDGES[1])
     assert [v["winner"] for v in verdicts if v["reason"] != "forced"] == [a for a, b in texts if a == b]
     assert {v["winner"] for v in verdicts if v["reason"] == "forced"} == {"A", "B"}
 
 
-def test_a_threshold_is_free_and_makes_ties_of_small_margins(judged: Any, replay: Replay, within: Within) -> None:
+def test_a_threshold_is_free_and_makes_ties_of_small_margins(judged, replay, within):
     before = replay.stat()["requests"]
     judged("swap=both")
     sent = replay.stat()["requests"] - before
@@ -157,7 +153,7 @@ def test_a_threshold_is_free_and_makes_ties_of_small_margins(judged: Any, replay
 
 
 @pytest.mark.parametrize("vote", some_of(["majority", "mean", "median", "weighted"], 3))
-def test_a_panel_votes_on_its_judges_verdicts(judged: Any, replay: Replay, vote: str) -> None:
+def test_a_panel_votes_on_its_judges_verdicts(judged, replay, vote):
     members = ", ".join(f"{{name: {model}, {asked(replay, model)}}}" for model in JUDGES)
     verdicts = judged(
         "judge=panel", f"judge.judges=[{members}]", f"judge.vote={vote}", "judge.weights={GPT-4-Vanilla: 5}", model=""
@@ -182,7 +178,7 @@ def test_a_panel_votes_on_its_judges_verdicts(judged: Any, replay: Replay, vote:
 
 
 @pytest.mark.parametrize("take", some_of(["first", "last", "only"], 2))
-def test_which_match_of_a_pattern_is_taken(judged: Any, replay: Replay, take: str) -> None:
+def test_which_match_of_a_pattern_is_taken(judged, replay, take):
     model = "GPT-4-CoT"
     lines = (replay.manifests / "Natural__GPT-4__CoT.jsonl").read_text("utf-8").splitlines()[:SIZE]
     found = [NAMED.findall(json.loads(line)["ab"]) for line in lines]
@@ -192,7 +188,7 @@ def test_which_match_of_a_pattern_is_taken(judged: Any, replay: Replay, take: st
 
 
 @pytest.mark.parametrize("format_", ["json", "bracket"])
-def test_another_format_reads_nothing_into_these_texts(judged: Any, commands: Commands, format_: str) -> None:
+def test_another_format_reads_nothing_into_these_texts(judged, commands, format_):
     verdicts = judged(f"output={format_}", "output.pattern=null", "dataset.limit=5", model=JUDGES[0])
     assert set(winners(verdicts)) == {None}
     metrics = commands.metrics("run")["metrics"]

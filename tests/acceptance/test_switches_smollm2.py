@@ -1,15 +1,11 @@
 """Every switch of judging from the command line, on the embedded model: a real one, whatever it is worth as a judge."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-
-from tests.support.command_line import Commands, Done
 
 pytestmark = [pytest.mark.local, pytest.mark.slow]
 
@@ -72,7 +68,7 @@ SWITCHES = {
 
 
 @pytest.fixture(autouse=True)
-def _one_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_store(tmp_path_factory, monkeypatch):
     """What several switches ask alike is asked once."""
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path_factory.getbasetemp() / "switches.sqlite"))
 
@@ -88,7 +84,7 @@ EACH = (
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in EACH else [pytest.mark.thorough]) for name in SWITCHES]
 )
-def test_a_switch(name: str, within: Callable[..., Done], commands: Commands) -> None:
+def test_a_switch(name, within, commands):
     switch = SWITCHES[name]
     commands.write("case.jsonl", CASE)
     commands.write("one.jsonl", ONE)

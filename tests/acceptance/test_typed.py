@@ -1,16 +1,12 @@
 """What the package is called; typed_consumer.py is what its users' types are checked by."""
 
-from __future__ import annotations
-
 from importlib.metadata import requires
-
-import pytest
 
 from evalkit.cli import main
 from evalkit.core.resources import own_version
 
 
-def test_the_distribution_has_a_name_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_distribution_has_a_name_of_its_own(capsys):
     assert any(one.startswith("xllamacpp") for one in requires("evalkit-judge") or ())
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"evalkit {own_version()}\n"

@@ -1,17 +1,15 @@
 """Samples, probabilities, third judgments, forced choices and own answers from the command line, judges on loopback."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from tests.support.command_line import BRIEF, Commands, Done, fake, pair, prefers, shown
-from tests.support.fake_provider import Provider, Reply, completion, said
+from tests.support.command_line import BRIEF, Commands, fake, pair, prefers, shown
+from tests.support.fake_provider import Reply, completion, said
 
 Body = Mapping[str, Any]
 OWN = re.compile(r"<own_answer>\n(.*?)\n</own_answer>", re.DOTALL)
@@ -60,7 +58,7 @@ def with_logprobs(text: str, place: int, *chances: tuple[str, float]) -> Reply:
 
 
 @pytest.fixture
-def cases(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def cases(commands, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     commands.write("cases.jsonl", *(pair(number) for number in range(4)))
     return ["dataset.path=cases.jsonl", "criteria=overall", "hydra.run.dir=run", *BRIEF]
@@ -74,9 +72,7 @@ def value(commands: Commands, name: str) -> Any:
     return commands.metrics("run")["metrics"][name]["value"]
 
 
-def test_scores_weighed_by_probability_break_the_ties_of_whole_numbers(
-    within: Callable[..., Done], commands: Commands, provider: Provider, cases: list[str]
-) -> None:
+def test_scores_weighed_by_probability_break_the_ties_of_whole_numbers(within, commands, provider, cases):
     def rule(body: Body) -> Reply:
         better = "good" in re.search(r"<response>\n(.*?)\n</response>", user(body), re.S)[1]  # type: ignore[index]
         text = scored(4)
@@ -100,9 +96,7 @@ def test_scores_weighed_by_probability_break_the_ties_of_whole_numbers(
     assert len(provider.requests) == sent
 
 
-def test_a_provider_without_probabilities_is_one_line_or_a_fallback(
-    within: Callable[..., Done], commands: Commands, provider: Provider, cases: list[str]
-) -> None:
+def test_a_provider_without_probabilities_is_one_line_or_a_fallback(within, commands, provider, cases):
     provider.rule = lambda body: said(scored(3))
     refused = within("run", *fake(provider), *cases, "method=weighted", status=1)
     assert "judge.logprobs: judge fake returned no log-probabilities (sent as json_schema)" in refused.err
@@ -114,9 +108,7 @@ def test_a_provider_without_probabilities_is_one_line_or_a_fallback(
 
 
 @pytest.mark.slow
-def test_an_arbiter_settles_what_a_biased_judge_leaves_open(
-    within: Callable[..., Done], commands: Commands, provider: Provider, cases: list[str]
-) -> None:
+def test_an_arbiter_settles_what_a_biased_judge_leaves_open(within, commands, provider, cases):
     seeing = prefers()
     provider.rule = lambda body: seeing(body) if body["model"] == "wise" else said("[[A]]")
     commands.write("conf/judge/wise.yaml", f"{{name: wise, model: openai/wise, api_base: '{provider.api_base}'}}")
@@ -144,9 +136,7 @@ def test_an_arbiter_settles_what_a_biased_judge_leaves_open(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("language", "said_so"), [("en", "ties are not allowed"), ("zh", "不允许平局")])
-def test_a_forbidden_tie_is_in_no_prompt_no_schema_and_no_verdict(
-    within: Callable[..., Done], commands: Commands, provider: Provider, cases: list[str], language: str, said_so: str
-) -> None:
+def test_a_forbidden_tie_is_in_no_prompt_no_schema_and_no_verdict(within, commands, provider, cases, language, said_so):
     provider.rule = lambda body: said(comparison("A", 0.9 if shown(body)[0].startswith("good") else 0.6))
     within("run", *fake(provider), *cases, "tie=forbid", f"prompt.language={language}")
     for body in provider.requests:
@@ -165,9 +155,7 @@ def test_a_forbidden_tie_is_in_no_prompt_no_schema_and_no_verdict(
 
 
 @pytest.mark.slow
-def test_the_judge_answers_first_once_for_each_case(
-    within: Callable[..., Done], commands: Commands, provider: Provider, cases: list[str]
-) -> None:
+def test_the_judge_answers_first_once_for_each_case(within, commands, provider, cases):
     seeing = prefers()
 
     def rule(body: Body) -> Reply:
@@ -191,9 +179,7 @@ def test_the_judge_answers_first_once_for_each_case(
     assert len(provider.requests) == 20
 
 
-def test_samples_are_combined_again_at_no_cost(
-    within: Callable[..., Done], commands: Commands, provider: Provider, cases: list[str]
-) -> None:
+def test_samples_are_combined_again_at_no_cost(within, commands, provider, cases):
     scores = {"1": 5, "2": 1, "3": 2}
     provider.rule = lambda body: said(scored(scores[str(body["seed"])]))
     within("run", *fake(provider), *cases, "method=sampled")

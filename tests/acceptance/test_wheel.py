@@ -1,7 +1,5 @@
 """Installed from the wheel, in an empty folder, far from the checkout."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -25,7 +23,7 @@ def uv(*words: str | Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     if shutil.which("uv") is None:
         pytest.skip("uv is not installed")
     folder = tmp_path_factory.mktemp("dist")
@@ -35,7 +33,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python(wheel, tmp_path_factory):
     """An interpreter with nothing but the wheel and what it needs."""
     folder = tmp_path_factory.mktemp("venv")
     overrides = folder / "overrides.txt"
@@ -48,7 +46,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def installed(python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
+def installed(python, tmp_path, monkeypatch):
     for name in ("PYTHONPATH", "PYTHONPYCACHEPREFIX", "VIRTUAL_ENV"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "empty"
@@ -62,7 +60,7 @@ def files_under(name: str) -> set[str]:
     }
 
 
-def test_the_wheel_holds_what_a_run_reads_and_no_more(wheel: Path) -> None:
+def test_the_wheel_holds_what_a_run_reads_and_no_more(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     for folder in ("conf", "prompts", "experiments"):
@@ -82,14 +80,14 @@ def test_the_wheel_holds_what_a_run_reads_and_no_more(wheel: Path) -> None:
     assert not [p for p in parts if p[-1].startswith(("test_", "conftest")) or {"tests", "__pycache__"} & set(p)]
 
 
-def test_it_is_the_wheel_that_runs(installed: Commands) -> None:
+def test_it_is_the_wheel_that_runs(installed):
     where = [installed.python, "-c", "import evalkit; print(evalkit.__file__)"]
     found = subprocess.run(where, cwd=installed.folder, env=installed.env(), capture_output=True, text=True, check=True)
     assert "site-packages" in found.stdout
     assert Path(found.stdout.strip()).is_relative_to(Path(installed.python).parents[1])
 
 
-def test_from_an_empty_folder(installed: Commands) -> None:
+def test_from_an_empty_folder(installed):
     printed = installed("run", "--cfg", "job").out
     assert "model: local/smollm2-135m-instruct" in printed
     assert "path: evalkit:quick.jsonl" in printed
@@ -97,7 +95,7 @@ def test_from_an_empty_folder(installed: Commands) -> None:
     assert installed.files() == set()
 
 
-def test_a_project(installed: Commands) -> None:
+def test_a_project(installed):
     made = installed("init", "demo").out
     assert "Next: cd demo && evalkit run experiments/first_look.yaml" in made
     demo = Commands(installed.folder / "demo", python=installed.python)
@@ -118,7 +116,7 @@ def test_a_project(installed: Commands) -> None:
 
 @pytest.mark.local
 @pytest.mark.thorough
-def test_the_embedded_judge_from_the_wheel(installed: Commands) -> None:
+def test_the_embedded_judge_from_the_wheel(installed):
     words = ("run", "dataset.limit=1", "swap=none", "hydra.run.dir=run")
     done = installed(*words, timeout=500)
     assert "report: run/report.html" in done.out

@@ -1,10 +1,7 @@
 """Gives the tests of a module a server that judges, and the folders of judges that were validated against it."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,7 +56,7 @@ MODES = {
 
 
 @pytest.fixture(scope="module")
-def judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judges]:
+def judges(tmp_path_factory):
     folder = tmp_path_factory.mktemp("judges")
     with pytest.MonkeyPatch.context() as patch, serving() as provider:
         patch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")

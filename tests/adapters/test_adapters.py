@@ -1,10 +1,7 @@
 """What is judged of a task's input, output and expected output, and the number that a verdict becomes."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +13,6 @@ from evalkit.runs import read_run
 from evalkit.serving.folder import write_judge
 from evalkit.serving.rating import needed_share
 from tests.adapters.conftest import ASKED, BAD, DOWN, GOOD, GRADED, Judges
-from tests.support.fake_provider import Provider
 from tests.support.reward_server import MODEL, RewardServer
 from tests.support.serving import served
 
@@ -57,11 +53,11 @@ REPLY = {"choices": [{"message": {"role": "assistant", "content": "Because."}}]}
         ("scores", ("Why?", None), {"prompt": "Why?"}),
     ],
 )  # fmt: skip
-def test_the_case(judges: Judges, name: str, given: Any, case: Any) -> None:
+def test_the_case(judges, name, given, case):
     assert adapted(judges, name).fields(*given) == case
 
 
-def test_a_verdict_is_a_number_only_if_it_is_one(judges: Judges) -> None:
+def test_a_verdict_is_a_number_only_if_it_is_one(judges):
     pairs, scores, classes = (adapted(judges, name) for name in ("pairs", "scores", "classes"))
     ratings = [pairs.rate_sync(ASKED, *texts) for texts in ((GOOD, BAD), (BAD, GOOD), (GOOD, GOOD))]
     assert [(one.value, one.share) for one in ratings] == [("A", 1), ("B", 0), ("TIE", 0.5)]
@@ -89,7 +85,7 @@ def test_a_verdict_is_a_number_only_if_it_is_one(judges: Judges) -> None:
         assert missing.error
 
 
-def test_a_reward_has_no_scale(provider: Provider, tmp_path: Path) -> None:
+def test_a_reward_has_no_scale(provider, tmp_path):
     RewardServer(reward=lambda _, response: 7.5 if response.startswith("good") else -2).install(provider)
     words = ["judge=reward_model", f"judge.model=hosted_vllm/{MODEL}", f"judge.api_base={provider.api_base}"]
     config = evalkit.load_config(overrides=[*words, "tracking=none", "scoring.bootstrap=50"])
@@ -104,7 +100,7 @@ def test_a_reward_has_no_scale(provider: Provider, tmp_path: Path) -> None:
     assert (status, problem) == (422, {"error": "a reward has no scale, so it is not a number from 0 to 1"})
 
 
-async def test_calls_of_one_loop_share_a_session_that_ends_with_the_last(judges: Judges) -> None:
+async def test_calls_of_one_loop_share_a_session_that_ends_with_the_last(judges):
     judge = adapted(judges, "scores")
     ratings = await asyncio.gather(*(judge.rate(f"Question {n}: is sport healthy?", GOOD) for n in range(12)))
     assert {one.value for one in ratings} == {4}

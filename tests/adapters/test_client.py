@@ -1,7 +1,5 @@
 """The documented TypeScript client of `evalkit serve`: its types are generated, and its answers parsed by zod."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -10,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.conftest import ASKED, BAD, GOOD, Judges
+from tests.adapters.conftest import ASKED, BAD, GOOD
 from tests.support.serving import served
 
 pytestmark = pytest.mark.slow
@@ -33,7 +31,7 @@ def command(*words: str | Path, folder: Path) -> str:
     reason="not installed: npm install --prefix tests/adapters",
 )
 @pytest.mark.parametrize("tool", [pytest.param("pairwise_compare", marks=pytest.mark.thorough), "direct_score"])
-def test_a_generated_client_gets_answers_of_the_schemas(judges: Judges, tmp_path: Path, tool: str) -> None:
+def test_a_generated_client_gets_answers_of_the_schemas(judges, tmp_path, tool):
     (tmp_path / "node_modules").symlink_to(MODULES)
     (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
     shutil.copy(HERE / "scripts" / f"{tool}.ts", tmp_path / "client.ts")

@@ -3,13 +3,10 @@
 They are slow because each process imports a framework. `.ci/run` installs them; without them, the tests are skipped.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,7 +21,7 @@ LAYER = ("run", "--no-sync", "--offline", "--quiet", "--with-requirements", str(
 
 
 @pytest.fixture(scope="module")
-def python() -> Iterator[str]:
+def python():
     """Return the interpreter of our environment with the frameworks over it, if they are in uv's cache."""
     uv = os.environ.get("UV") or shutil.which("uv")
     if uv is None:
@@ -58,7 +55,7 @@ def used(python: str, name: str, judges: Judges, folder: Path) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_inspect(python: str, judges: Judges, tmp_path: Path) -> None:
+def test_inspect(python, judges, tmp_path):
     log = used(python, "inspect", judges, tmp_path)
     assert log["status"] == "success"
     values = [[score[0] for score in row.values()] for row in log["rows"]]
@@ -76,7 +73,7 @@ def test_inspect(python: str, judges: Judges, tmp_path: Path) -> None:
     assert log["metrics"]["good/mean"] == [0.5, 2, 1]
 
 
-def test_deepeval(python: str, judges: Judges, tmp_path: Path) -> None:
+def test_deepeval(python, judges, tmp_path):
     result = used(python, "deepeval", judges, tmp_path)
     worse, better, missing = result["rows"]
     assert [data[:2] for data in worse.values()][:3] == [[0, False], [0.25, False], [0, False]]
@@ -88,7 +85,7 @@ def test_deepeval(python: str, judges: Judges, tmp_path: Path) -> None:
     assert result["measured"] == [1, True]
 
 
-def test_pydantic_evals(python: str, judges: Judges, tmp_path: Path) -> None:
+def test_pydantic_evals(python, judges, tmp_path):
     worse, better, missing = used(python, "pydantic_evals", judges, tmp_path)
     assert (worse["labels"]["preferred"][0], worse["scores"]["grade"][0]) == ("B", 2)
     assert (better["labels"]["preferred"][0], better["scores"]["grade"][0]) == ("A", 4)

@@ -1,20 +1,18 @@
 """A judge in `mlflow.genai.evaluate`, with rows and with traces."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from tests.adapters.conftest import ASKED, BAD, DOWN, GOOD, Judges
+from tests.adapters.conftest import ASKED, BAD, DOWN, GOOD
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture
-def mlflow(mlflow_store: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def mlflow(mlflow_store, monkeypatch):
     for name in ("MLFLOW_DISABLE_TELEMETRY", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"):
         monkeypatch.setenv(name, "true" if "DISABLE" in name else "false")
     with warnings.catch_warnings():
@@ -33,7 +31,7 @@ def feedback(mlflow: Any, result: Any, name: str) -> list[Any]:
     return [one for trace in traces for one in trace.info.assessments if one.name == name]
 
 
-def test_rows(mlflow: Any, judges: Judges) -> None:
+def test_rows(mlflow, judges):
     from evalkit.adapters.mlflow import scorer
 
     rows = pd.DataFrame(
@@ -60,7 +58,7 @@ def test_rows(mlflow: Any, judges: Judges) -> None:
     assert result.metrics["grade/mean"] == 3  # the missing verdict is not counted as 0
 
 
-def test_traces(mlflow: Any, judges: Judges) -> None:
+def test_traces(mlflow, judges):
     from evalkit.adapters.mlflow import scorer
 
     @mlflow.trace

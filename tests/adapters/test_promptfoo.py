@@ -3,8 +3,6 @@
 Without the program `promptfoo` (`npm install -g promptfoo`), only its calls are made, as its Python wrapper makes them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -29,7 +27,7 @@ def options(judges: Judges, folder: Path, **more: Any) -> dict[str, Any]:
     return {"judge": str(folder), "api_base": judges.api_base, "runner": {"retries": 0}, **more}
 
 
-def test_assertion(judges: Judges) -> None:
+def test_assertion(judges):
     def asserted(name: str, output: Any, variables: Any = None, **more: Any) -> dict[str, Any]:
         config = options(judges, getattr(judges, name), **more)
         return get_assert(output, {"prompt": ASKED, "vars": variables or {}, "config": config})
@@ -44,7 +42,7 @@ def test_assertion(judges: Judges) -> None:
         asserted("scores", DOWN)
 
 
-def test_provider(judges: Judges) -> None:
+def test_provider(judges):
     config = {"config": options(judges, judges.pairs)}
     answer = call_api(ASKED, config, {"vars": {"response_a": GOOD, "response_b": BAD}})
     assert answer["output"]["value"] == "A"
@@ -52,7 +50,7 @@ def test_provider(judges: Judges) -> None:
     assert "no response" in call_api(ASKED, config, {"vars": {}})["error"]
 
 
-def test_webhook(judges: Judges) -> None:
+def test_webhook(judges):
     with served(judges.pairs, "--api-base", judges.api_base) as server:
 
         def asked(output: Any, path: str = "/webhook", **variables: Any) -> tuple[int, Any]:
@@ -71,7 +69,7 @@ def test_webhook(judges: Judges) -> None:
 
 
 @pytest.mark.slow
-def test_the_real_promptfoo(judges: Judges, tmp_path: Path) -> None:
+def test_the_real_promptfoo(judges, tmp_path):
     """A missing verdict is an error of a provider; an assertion has no errors, so it fails with the cause as reason."""
     if (program := os.environ.get("EVALKIT_PROMPTFOO") or shutil.which("promptfoo")) is None:
         pytest.skip("promptfoo is not installed: npm install -g promptfoo")

@@ -1,7 +1,5 @@
 """Finished runs in folders: of margins and labels, or of a judge on loopback."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -57,7 +55,7 @@ def passes(number: int, value: float, judge: str = "m", sample: int = 0, **crite
 
 
 @pytest.fixture
-def ties(tmp_path: Path) -> Callable[..., Path]:
+def ties(tmp_path):
     """Write a run whose labels are ties where its margin is at most 0.4, or with `noise`, at random."""
 
     def make(name: str = "run", n: int = 120, *, noise: bool = False, seed: int = 0, **sections: Any) -> Path:
@@ -75,20 +73,14 @@ def ties(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def provider(module_provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Provider:
+def provider(module_provider, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     module_provider.requests.clear()
     return module_provider
 
 
 @pytest.fixture
-def run(
-    finished: Callable[..., None],
-    provider: Provider,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> Callable[..., None]:
+def run(finished, provider, tmp_path, monkeypatch, capfd):
     """Run a judge on loopback in the test's folder, with labels held out; the same run is made once in a module."""
     monkeypatch.chdir(tmp_path)
 

@@ -1,7 +1,5 @@
 """A better judge, proved on labels that did not choose it, or none."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Texts that a model on loopback writes for an alignment: stored, within the budget, and read with distrust."""
 
-from __future__ import annotations
-
 import json
 import signal
 import threading
@@ -23,7 +21,7 @@ PRICE = {"input": 1.0, "output": 1.0}
 
 
 @pytest.fixture
-def result(tmp_path, monkeypatch) -> RunResult:
+def result(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     store = {"url": f"sqlite:///{tmp_path / 'store.db'}"}

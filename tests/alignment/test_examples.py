@@ -1,7 +1,5 @@
 """Examples and criteria that alignment chooses and writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -206,7 +204,7 @@ FILE = ("align", "run", "tune=criteria", "align.criteria=own.yaml", "align.budge
 
 
 @pytest.fixture
-def classes(run) -> None:
+def classes(run):
     """A run of the judge that has no criterion which matters."""
     run(criteria_rule, criteria_rows(), *MODES["classes"])
 

@@ -1,7 +1,5 @@
 """Labels of test that no file shows but one, and the split by cluster."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The embedded judge, aligned from the command line in both languages."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

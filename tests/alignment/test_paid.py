@@ -1,7 +1,5 @@
 """What a search pays for: within its budget, nothing twice, and nothing is lost by Ctrl-C or a server that fails."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -20,7 +18,7 @@ DONE = {"prompt": "improved", "examples": "improved", "criteria": "proposed"}
 
 
 @pytest.fixture(params=STUDIES)
-def tune(request: pytest.FixtureRequest, run) -> str:
+def tune(request, run):
     """A setting whose study has been run."""
     study = STUDIES[request.param]
     run(study.rule, study.rows(), *CLASSES)

@@ -1,7 +1,5 @@
 """Prompts that a model on loopback writes, for a judge whose answers depend on them."""
 
-from __future__ import annotations
-
 import json
 import random
 import sys
@@ -63,11 +61,13 @@ def test_the_better_prompt_is_found_proved_and_registered(run, provider, capfd, 
     assert all(RULE in body["messages"][0]["content"] for body in provider.requests[calls:])
 
 
-def test_the_search_stops_at_its_goal(run, provider, capfd):
+def test_the_search_stops_at_its_goal_and_its_model_is_named_by_its_key(run, provider, capfd):
     run(prompt_rule, prompt_rows(), *CLASSES)
     done = call_main(capfd, *align(provider, "prompt", "align.goal=single", "align.prompts=30"))
     assert "agreement 1.000 on dev" in done.err.splitlines()[-1]
     assert "Better on test labels" in done.out
+    done = call_main(capfd, *align(provider, "prompt", "align.model.api_base=nowhere"), status=1)
+    assert done.err.splitlines()[-1].startswith("evalkit: align.model.api_base: 'nowhere' is not a URL; write a URL")
 
 
 def test_too_few_labels_to_prove_a_gain_are_named_before_anything_is_paid(run, provider, capfd):
@@ -188,12 +188,6 @@ def test_the_prompt_for_scores_is_tuned(run, provider, capfd):
     done = call_main(capfd, *align(provider, "prompt"))
     assert "Better on test labels" in done.out
     assert "+- Count the stars." in done.out
-
-
-def test_a_model_that_cannot_be_called_is_named_by_its_key(run, provider, capfd):
-    run(prompt_rule, prompt_rows(), *CLASSES)
-    done = call_main(capfd, *align(provider, "prompt", "align.model.api_base=nowhere"), status=1)
-    assert done.err.splitlines()[-1].startswith("evalkit: align.model.api_base: 'nowhere' is not a URL; write a URL")
 
 
 def test_the_progress_of_a_prompt_does_not_contradict_its_agreement(run, provider, capfd):

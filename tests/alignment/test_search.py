@@ -1,10 +1,7 @@
 """Fitted settings against brute force, and what can be fitted."""
 
-from __future__ import annotations
-
 from itertools import product
 from math import comb
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -210,7 +207,7 @@ def test_a_setting_that_changes_nothing_is_known(knob, sections, kind, why):
     assert obstacle(knob, config_of(**sections), kind, judgments) == why
 
 
-def test_classes_are_elected(tmp_path: Path):
+def test_classes_are_elected(tmp_path):
     cases = [Case(f"c{k}", f"q{k}", (Response("a", class_name="good"),)) for k in range(4)]
     votes = {"x": "bad", "y": "bad", "z": "good"}
     judgments = [

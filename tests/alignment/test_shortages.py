@@ -1,7 +1,5 @@
 """A refusal names what is too few: labels, answers, clusters, differences of scores, or judges."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

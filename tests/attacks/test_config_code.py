@@ -1,7 +1,5 @@
 """Run folders, studies and folders of somebody else's that try to run code: on each command, and by each way in."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -97,13 +95,13 @@ OF_LAUNCHERS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.fixture
-def marker(tmp_path: Path) -> Path:
+def marker(tmp_path):
     """The file that stands if somebody's code ran."""
     return tmp_path / "attacked"
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     """A folder with judged data, and with the run imported from it."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "judged.csv").write_text(JUDGED, "utf-8")
@@ -112,7 +110,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, marker: Path, finished: Path) -> Path:
+def here(tmp_path, monkeypatch, marker, finished):
     """A folder with a finished run, and with modules that somebody put beside it."""
     folder = tmp_path / "here"
     shutil.copytree(finished, folder)
@@ -163,9 +161,7 @@ COMMANDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_run_folder_runs_no_code(
-    here: Path, marker: Path, command: str, capsys: pytest.CaptureFixture[str], thorough: bool
-) -> None:
+def test_a_run_folder_runs_no_code(here, marker, command, capsys, thorough):
     Path("labels.csv").write_text("id,annotator,label\n0,ann,A\n", "utf-8")
     change(here / "run", {"tracking": {"enabled": False}})  # so that no MLflow is needed where the attack is another
     shutil.copytree("run", "other")
@@ -196,9 +192,7 @@ def study(folder: Path, hydra: dict[str, Any], *options: str, **more: Any) -> Pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "plan", "doctor", "ui"])
-def test_a_study_asks_hydra_for_no_code(
-    here: Path, marker: Path, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_study_asks_hydra_for_no_code(here, marker, command, capsys):
     elsewhere = here.parent / "elsewhere"
     more = {"mode": {"params": {"one": {"_target_": "evil.function"}}}}
     judge = ["judge=openai_compatible", "judge.model=openai/x", "judge.api_base=http://127.0.0.1:9"]
@@ -241,9 +235,7 @@ def refused(status: int, out: Any, marker: Path) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("door", ["study", "run folder", "group"])
-def test_workers_take_no_commands_from_a_file(
-    here: Path, marker: Path, door: str, capsys: pytest.CaptureFixture[str], thorough: bool
-) -> None:
+def test_workers_take_no_commands_from_a_file(here, marker, door, capsys, thorough):
     params = {"params": {"text": "x", "options": {"setup": [f"touch {marker}"]}, "runner": OF_WORKERS[0]}}
     shutil.copytree("run", "other")
     (here / "conf" / "runner").mkdir(parents=True)
@@ -268,16 +260,14 @@ def test_workers_take_no_commands_from_a_file(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", STUDIES)
-def test_no_command_takes_commands_of_workers_from_a_study(
-    here: Path, marker: Path, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_command_takes_commands_of_workers_from_a_study(here, marker, command, capsys):
     study(here, {}, runner=placed(OF_WORKERS[0], marker=str(marker)))
     file = ["requests.jsonl"] if command == "write" else []
     assert refused(main([*STUDIES[command], "study.yaml", *SIMULATED, *file]), capsys.readouterr(), marker)
 
 
 @pytest.mark.slow
-def test_commands_without_workers_take_none_of_their_commands_from_a_run_folder(here: Path, marker: Path) -> None:
+def test_commands_without_workers_take_none_of_their_commands_from_a_run_folder(here, marker):
     change(here / "run", {"runner": placed(OF_WORKERS[0], marker=str(marker))})
     for words in (
         ["score", "run", "scoring.seed=3"],
@@ -291,9 +281,7 @@ def test_commands_without_workers_take_none_of_their_commands_from_a_run_folder(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("option", "hydra"), OF_LAUNCHERS, ids=str)
-def test_launchers_and_sweepers_take_no_commands_from_a_file(
-    here: Path, marker: Path, option: str, hydra: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_launchers_and_sweepers_take_no_commands_from_a_file(here, marker, option, hydra, capsys):
     elsewhere = here.parent / "elsewhere"
     hydra = placed(hydra, marker=str(marker), elsewhere=str(elsewhere))
     study(here, {"mode": "MULTIRUN", **hydra}, option, objective="agreement/accuracy")
@@ -304,7 +292,7 @@ def test_launchers_and_sweepers_take_no_commands_from_a_file(
     assert not elsewhere.exists()
 
 
-def test_a_run_in_python_takes_no_commands_of_workers_unless_code_is_allowed(here: Path, marker: Path) -> None:
+def test_a_run_in_python_takes_no_commands_of_workers_unless_code_is_allowed(here, marker):
     words = ["runner=slurm", "runner.options.cluster=local", f"runner.options.local_setup=['touch {marker}']"]
     config = load_config(overrides=[*SIMULATED, *words, "dataset.limit=1", "tracking=none"])
     with pytest.raises(ConfigError, match=r"runner\.options\.local_setup: may run code"):
@@ -314,9 +302,7 @@ def test_a_run_in_python_takes_no_commands_of_workers_unless_code_is_allowed(her
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["command line", "flag"])
-def test_the_user_may_set_any_option_of_workers(
-    here: Path, marker: Path, way: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_user_may_set_any_option_of_workers(here, marker, way, capsys):
     setup = [f"touch {marker}"]
     options = {"cluster": "local", "timeout_min": 5, **({"local_setup": setup} if way == "flag" else {})}
     study(here, {}, runner={"kind": "slurm", "workers": 1, "options": options})
@@ -325,9 +311,7 @@ def test_the_user_may_set_any_option_of_workers(
     assert marker.exists() == (way == "command line")
 
 
-def test_a_group_of_somebodys_project_asks_hydra_for_no_code(
-    here: Path, marker: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_group_of_somebodys_project_asks_hydra_for_no_code(here, marker, capsys):
     theirs = here / "theirs"
     (theirs / "conf" / "trap").mkdir(parents=True)
     (theirs / "experiments").mkdir()
@@ -343,9 +327,7 @@ def test_a_group_of_somebodys_project_asks_hydra_for_no_code(
 
 
 @pytest.mark.parametrize("how", ["flag", "variable"])
-def test_code_runs_where_the_user_allows_it(
-    here: Path, marker: Path, how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_code_runs_where_the_user_allows_it(here, marker, how, monkeypatch, capsys):
     change(here / "run", {"mode": {"name": "evil.Mode"}})
     if how == "variable":
         monkeypatch.setenv("EVALKIT_ALLOW_CODE", "1")
@@ -355,7 +337,7 @@ def test_code_runs_where_the_user_allows_it(
 
 
 @pytest.mark.parametrize("name", ["runpy.run_path", "evil.function", "subprocess.Popen"])
-def test_a_path_must_lead_to_a_class_of_the_protocol(here: Path, marker: Path, name: str) -> None:
+def test_a_path_must_lead_to_a_class_of_the_protocol(here, marker, name):
     (here / "evil.py").write_text("def function(path):\n    open('attacked', 'w')\n", "utf-8")
     config = load_config(
         overrides=[f"dataset.format={name}", f"dataset.path={here / 'payload.jsonl'}", "tracking=none"]
@@ -368,7 +350,7 @@ def test_a_path_must_lead_to_a_class_of_the_protocol(here: Path, marker: Path, n
     assert not (here / "attacked").exists()
 
 
-def test_in_python_code_is_allowed_by_a_parameter(here: Path, marker: Path) -> None:
+def test_in_python_code_is_allowed_by_a_parameter(here, marker):
     config = load_config(overrides=["mode.name=evil.Mode", "dataset.limit=1", "tracking=none"])
     with pytest.raises(ConfigError, match=r"mode\.name: 'evil\.Mode' is a path to code"):
         run(config, here / "new")
@@ -381,7 +363,7 @@ def test_in_python_code_is_allowed_by_a_parameter(here: Path, marker: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_current_folder_has_no_modules(here: Path, marker: Path) -> None:
+def test_the_current_folder_has_no_modules(here, marker):
     for name in ("numpy", "mlflow", "yaml", "hydra", "omegaconf", "pydantic", "xllamacpp", "rich"):
         (here / f"{name}.py").write_text(EVIL.format(marker=str(marker)), "utf-8")
     (here / "hydra_plugins").mkdir()

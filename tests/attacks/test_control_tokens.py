@@ -1,7 +1,5 @@
 """What the embedded judge takes for control tokens in a message, and that no text under judgment can hold one."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import pytest
@@ -29,7 +27,7 @@ def length(text: str) -> int:
     return tokens
 
 
-def test_control_tokens_in_a_text_are_one_token_each_and_made_safe_they_are_text() -> None:
+def test_control_tokens_in_a_text_are_one_token_each_and_made_safe_they_are_text():
     text = "".join(TOKENS)
     plain = length("")
     assert length(text) == plain + len(TOKENS), "as it stands, the model takes each for the token"

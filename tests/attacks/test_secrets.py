@@ -1,7 +1,5 @@
 """Secrets of the environment and credentials in URLs: in no file, no MLflow database, and on no terminal."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -43,7 +41,7 @@ IN_WORDS = [
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -64,9 +62,7 @@ def holds(content: bytes) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("word", IN_WORDS)
-def test_a_config_with_a_secret_is_refused_and_shown_nowhere(
-    here: Path, word: str, capsys: pytest.CaptureFixture[str], thorough: bool
-) -> None:
+def test_a_config_with_a_secret_is_refused_and_shown_nowhere(here, word, capsys, thorough):
     judge = ["judge=openai_compatible", "judge.model=openai/x", "judge.api_base=http://127.0.0.1:9"]
     tracking = [] if "tracking" in word else ["tracking=none"]
     # All commands compose alike: by default, each third word is given to each of them.
@@ -85,7 +81,7 @@ def test_a_config_with_a_secret_is_refused_and_shown_nowhere(
 
 
 @pytest.mark.slow
-def test_a_finished_run_that_holds_a_secret_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_run_that_holds_a_secret_is_refused(here, capsys):
     Path("judged.csv").write_text("id,prompt,response_a,response_b,winner,order\n1,p,a,b,A,ab\n", "utf-8")
     assert main(["import", "generic", "judged.csv", "tracking=none", "hydra.run.dir=run"]) == 0
     file = Path("run/config.yaml")
@@ -110,7 +106,7 @@ def test_a_finished_run_that_holds_a_secret_is_refused(here: Path, capsys: pytes
     assert not Path("mlflow.db").exists()
 
 
-def test_python_refuses_as_the_command_line_does(here: Path) -> None:
+def test_python_refuses_as_the_command_line_does(here):
     with pytest.raises(ValueError, match="contains a URL with a password"):
         RunConfig.model_validate({**load_config().dump(), "tracking": {"uri": WITH_PASSWORD}})
 
@@ -129,7 +125,7 @@ def test_python_refuses_as_the_command_line_does(here: Path) -> None:
         ("sqlite:////etc/hosts", None),
     ],
 )
-def test_what_counts_as_a_secret(monkeypatch: pytest.MonkeyPatch, text: str, found: str | None) -> None:
+def test_what_counts_as_a_secret(monkeypatch, text, found):
     monkeypatch.setenv("WORD_PASSWORD", "wordlike")
     monkeypatch.setenv("A_CREDENTIALS_FILE", "/etc/hosts")
     assert secret_in(text) == found
@@ -150,9 +146,7 @@ def test_what_counts_as_a_secret(monkeypatch: pytest.MonkeyPatch, text: str, fou
         ("SSH_AUTH_SOCK", "/tmp/ssh-0a1b2c3d4e5f/agent.1"),
     ],
 )
-def test_words_numbers_and_names_of_models_are_no_secrets(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str
-) -> None:
+def test_words_numbers_and_names_of_models_are_no_secrets(here, monkeypatch, capsys, name, value):
     monkeypatch.setenv(name, value)
     number = [f"dataset.limit={value}"] if value.isdigit() else []
     assert main(["plan", f"judge.model=openai/{value}", f"tracking.run_name=at-{value}", *number]) == 0, (
@@ -172,22 +166,20 @@ def test_words_numbers_and_names_of_models_are_no_secrets(
         ("DB_PWD", "correct horse 1"),
     ],
 )
-def test_what_is_named_and_made_like_a_secret_is_one(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_what_is_named_and_made_like_a_secret_is_one(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
     assert secret_in(value) == secret_in(f"at {value}.") == f"contains the value of ${name}"
     assert value not in redact(f"at {value}.")
 
 
-def test_urls_and_encoded_secrets_are_redacted(here: Path) -> None:
+def test_urls_and_encoded_secrets_are_redacted(here):
     text = redact(f"at {WITH_PASSWORD}/?token={PASSWORD} and {ENCODED} and {SECRET}")
     assert holds(text.encode()) == []
     assert "127.0.0.1:9" in text
 
 
 @pytest.mark.slow
-def test_a_whole_run_writes_no_secret(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], empty_store: Path
-) -> None:
+def test_a_whole_run_writes_no_secret(here, monkeypatch, capfd, empty_store):
     """A key that is used, a server's URI with a password, an MLflow that is away, and one that is there."""
     shutil.copy(empty_store, here / "mlflow.db")
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
@@ -227,9 +219,7 @@ PAIRS = [*zip(NAMES, (*WORDS, WORDS[0]), strict=True)]
     ("name", "value"),
     [*PAIRS, *(pytest.param(*pair, marks=pytest.mark.thorough) for pair in product(NAMES, WORDS) if pair not in PAIRS)],
 )
-def test_a_secret_that_looks_like_words_is_refused_by_its_name(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str
-) -> None:
+def test_a_secret_that_looks_like_words_is_refused_by_its_name(here, monkeypatch, capsys, name, value):
     monkeypatch.setenv(name, value)
     judge = ["judge=simulated/good", "dataset.limit=1", "tracking=none", "store.url=a.sqlite"]
     plain = f"+tracking.tags.key='{value}'"
@@ -257,13 +247,13 @@ def test_a_secret_that_looks_like_words_is_refused_by_its_name(
 
 
 @pytest.mark.parametrize("value", ["EMPTY", "not-needed", "not_needed", "Not Needed", "sk-no-key-required"])
-def test_a_placeholder_is_no_secret(here: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_a_placeholder_is_no_secret(here, monkeypatch, value):
     monkeypatch.setenv("OPENAI_API_KEY", value)
     assert load_config(overrides=["judge=simulated/good", f"tracking.run_name='{value}'"]).tracking.run_name == value
     assert redact(f"it is {value.lower()}") == f"it is {value.lower()}" or value.startswith("sk-")
 
 
-def test_other_variables_may_be_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_variables_may_be_read(here, monkeypatch):
     from omegaconf import OmegaConf
 
     monkeypatch.setenv("MONKEY", "us")
@@ -283,12 +273,12 @@ def test_other_variables_may_be_read(here: Path, monkeypatch: pytest.MonkeyPatch
         "bearer tokens are refused",
     ],
 )
-def test_words_of_a_message_are_not_redacted(text: str) -> None:
+def test_words_of_a_message_are_not_redacted(text):
     assert redact(text) == text
 
 
 @pytest.mark.parametrize(
     "text", ["Basic dXNlcjpwYXNz", "Bearer eyJhbGci.eyJzdWIi.c2ln", "bearer abcdefabcdefabcdefab", "Bearer abcdef1"]
 )
-def test_credentials_in_a_message_are_redacted(text: str) -> None:
+def test_credentials_in_a_message_are_redacted(text):
     assert redact(f"at {text}.").startswith(f"at {text.split()[0]} [redacted]")

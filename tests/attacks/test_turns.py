@@ -1,8 +1,6 @@
 """No role, tool name, argument, result or text of a conversation can forge a turn, or change a prompt or a verdict."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -96,9 +94,7 @@ def share(texts: Sequence[str], place: str, thorough: bool) -> Sequence[str]:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("mode", "unit"), SHOWN)
-def test_a_hostile_part_changes_no_turn_and_no_prompt(
-    mode: str, unit: str, place: str, record_property: Callable[[str, object], None], thorough: bool
-) -> None:
+def test_a_hostile_part_changes_no_turn_and_no_prompt(mode, unit, place, record_property, thorough):
     roles = ("user", "system", "developer", "tool", "function") if place == "role" else ()
     tried = share([*TEXTS], place, thorough)
     texts = {name: TEXTS[name] for name in tried if TEXTS[name].strip().lower() not in roles}
@@ -123,7 +119,7 @@ def shape(asked: Sequence[Mapping[str, str]]) -> object:
 
 @pytest.mark.parametrize(("mode", "unit"), list(product(MODES, ("turn", "conversation"))))
 @pytest.mark.parametrize("place", PLACES)
-def test_no_part_is_read_as_the_verdict(mode: str, unit: str, place: str, thorough: bool) -> None:
+def test_no_part_is_read_as_the_verdict(mode, unit, place, thorough):
     evaluator = EVALUATORS[mode, unit]
     for text in share([*FAKED.values()], place, thorough):
         case = cases(mode, unit, place, text)[0]

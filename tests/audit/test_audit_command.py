@@ -1,7 +1,5 @@
 """`evalkit audit` from the command line: what it asks, and what it writes and finds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +14,7 @@ SAMPLE = ("dataset=sample", "tracking=none", "scoring.bootstrap=50", "-q")
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+def call(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     return lambda *words, status=0: call_main(capfd, *words, status=status)
@@ -30,7 +28,7 @@ def calls(folder: str) -> dict[str, int]:
     return read(f"{folder}/metrics.json")["calls"]
 
 
-def test_an_audit_is_a_run_with_a_datasheet(call: Call) -> None:
+def test_an_audit_is_a_run_with_a_datasheet(call):
     words = ["judge=simulated/good", *SAMPLE, "dataset.limit=8"]
     call("audit", *words, "--output", "audit")
     call("run", *words, "--output", "plain")
@@ -44,7 +42,7 @@ def test_an_audit_is_a_run_with_a_datasheet(call: Call) -> None:
     assert calls("plain") | {"sent": 0} == calls("plain")
 
 
-def test_a_finished_run_is_audited_and_an_audit_repeated(call: Call) -> None:
+def test_a_finished_run_is_audited_and_an_audit_repeated(call):
     call("run", "judge=simulated/good", *SAMPLE, "--output", "plain")
     call("audit", "plain/config.yaml", "probe=[padding,authority]", "-q", "--output", "audit")
     assert (calls("audit")["planned"], calls("audit")["stored"]) == (192, 48)
@@ -54,7 +52,7 @@ def test_a_finished_run_is_audited_and_an_audit_repeated(call: Call) -> None:
     assert "audit/authority/shift" in again
 
 
-def test_a_budget_holds_and_the_audit_resumes(call: Call) -> None:
+def test_a_budget_holds_and_the_audit_resumes(call):
     words = ["judge=simulated/noisy", "probe=[padding,authority]", *SAMPLE, "--output", "audit"]
     call("audit", *words, "runner.budget_calls=100", status=2)
     assert calls("audit")["sent"] == 100
@@ -62,13 +60,13 @@ def test_a_budget_holds_and_the_audit_resumes(call: Call) -> None:
     assert (calls("audit")["stored"], calls("audit")["sent"]) == (100, 92)
 
 
-def test_two_samples_share_the_repeat(call: Call) -> None:
+def test_two_samples_share_the_repeat(call):
     call("audit", "judge=simulated/good", "probe=order", *SAMPLE, "--output", "audit")
     call("run", "judge=simulated/good", "mode.samples=2", *SAMPLE, "--output", "plain")
     assert (calls("audit")["planned"], calls("plain")["planned"], calls("plain")["sent"]) == (96, 96, 0)
 
 
-def test_other_commands_read_an_audit(call: Call) -> None:
+def test_other_commands_read_an_audit(call):
     call("audit", "judge=simulated/length_biased", "probe=[padding,order]", *SAMPLE, "--output", "audit")
     before = read("audit/metrics.json")["metrics"]
     assert "metrics are equal to the last bit" in call("reproduce", "audit").out
@@ -78,7 +76,7 @@ def test_other_commands_read_an_audit(call: Call) -> None:
     assert before.keys() == after.keys()
 
 
-def test_a_gate_on_an_audit(call: Call) -> None:
+def test_a_gate_on_an_audit(call):
     gate = 'gate={audit/master_key/passed: "<= 0.02", audit/padding/shift: {high: "<= 9"}}'
     call("audit", "judge=simulated/good", "probe=[master_key,padding]", gate, *SAMPLE, "--output", "audit", status=4)
     states = {one["metric"]: one["state"] for one in read("audit/gate.json")["rules"]}
@@ -87,7 +85,7 @@ def test_a_gate_on_an_audit(call: Call) -> None:
     assert wrong == "gate.audit/paddin/shift: no such metric; did you mean 'audit/padding/shift'?"
 
 
-def test_a_plan_has_a_row_for_each_probe(call: Call) -> None:
+def test_a_plan_has_a_row_for_each_probe(call):
     planned = call("plan", "audit", "judge=simulated/good", "probe=[order,padding]", *SAMPLE[:3]).out
     rows = {line.split()[0]: [word for word in line.split() if word.isdecimal()][:3] for line in planned.splitlines()}
     assert rows["no"] == ["48", "0", "48"]
@@ -97,18 +95,18 @@ def test_a_plan_has_a_row_for_each_probe(call: Call) -> None:
     assert old == "evalkit plan: --probe is now named --pilot; try evalkit plan --help"
 
 
-def test_an_unknown_probe_is_one_line(call: Call) -> None:
+def test_an_unknown_probe_is_one_line(call):
     wrong = call("audit", "+probe.probes.paddin={}", *SAMPLE, status=1).line()
     assert wrong == "probe.probes.paddin: there is no such probe; did you mean 'padding'?"
 
 
-def test_the_list_of_probes(call: Call) -> None:
+def test_the_list_of_probes(call):
     lines = call("audit", "--probes").out.splitlines()
     assert "identical" in [line.split()[0] for line in lines]
     assert all(line.endswith((".", "”")) for line in lines)
 
 
-def test_the_terminal_says_what_the_judge_falls_for(call: Call) -> None:
+def test_the_terminal_says_what_the_judge_falls_for(call):
     words = ("probe=[order,identical,padding]", "dataset=sample", "tracking=none", "scoring.bootstrap=200")
     done = call("audit", "judge=simulated/position_biased", *words, "--output", "audit")
     assert "✗ order: Shows the two responses in the other order. Verdicts shift toward" in done.out
@@ -119,7 +117,7 @@ def test_the_terminal_says_what_the_judge_falls_for(call: Call) -> None:
     assert all(one["after"] != "TIE" for one in sheet["identical"]["worst"])
 
 
-def test_mlflow_has_the_datasheet(call: Call, mlflow_store: str) -> None:
+def test_mlflow_has_the_datasheet(call, mlflow_store):
     from mlflow import MlflowClient
 
     words = ("probe=[padding,master_key]", "dataset=sample", "dataset.limit=4", "scoring.bootstrap=50", "-q")
@@ -136,7 +134,7 @@ def test_mlflow_has_the_datasheet(call: Call, mlflow_store: str) -> None:
 
 
 @pytest.mark.parametrize(("language", "reason"), [("en", "no pair has a label"), ("zh", "没有成对回答有标注")])
-def test_a_datasheet_says_why_a_number_is_absent(call: Call, language: str, reason: str) -> None:
+def test_a_datasheet_says_why_a_number_is_absent(call, language, reason):
     rows = [{"id": f"c{k}", "prompt": f"p{k}", "response_a": f"a{k}" * 9, "response_b": "b"} for k in range(6)]
     Path("pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     words = ["judge=simulated/good", "dataset=file", "dataset.path=pairs.jsonl", "probe=authority", *SAMPLE[1:]]

@@ -1,7 +1,5 @@
 """The numbers of an audit, length that is added, and the cases that it needs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,7 +45,7 @@ def answers(*values: float | None) -> Answers:
     return Answers(array, array, array, array, np.ones(len(array), dtype=bool))
 
 
-def test_a_shift_is_paired_and_less_that_of_the_repeat() -> None:
+def test_a_shift_is_paired_and_less_that_of_the_repeat():
     base, repeat, edited = answers(1, 1, -1, None), answers(1, 0, -1, 1), answers(-1, -1, -1, 1)
     one = contrast(own_probes()["authority"], base, repeat, edited, np.array([-1.0, -1.0, 1.0, 1.0]))
     assert one.shift.tolist() == [2.0, 1.0, 0.0, 0.0]
@@ -55,7 +53,7 @@ def test_a_shift_is_paired_and_less_that_of_the_repeat() -> None:
     assert np.isnan(one.flip[3])
 
 
-def test_a_planted_response_that_ties_has_not_lost() -> None:
+def test_a_planted_response_that_ties_has_not_lost():
     base, edited = answers(1, 1, 1, 1), answers(1, 0, -1, None)
     one = contrast(own_probes()["master_key"], base, base, edited, np.full(4, -1.0))
     assert one.passed[:3].tolist() == [0.0, 1.0, 1.0]
@@ -71,7 +69,7 @@ def test_a_planted_response_that_ties_has_not_lost() -> None:
     )
 
 
-def test_scores_pass_above_the_middle_of_the_scale() -> None:
+def test_scores_pass_above_the_middle_of_the_scale():
     scale, base = Scale(1, 5, 1, {}), answers(5, 5, 3)
     key = contrast(own_probes()["master_key"], base, base, answers(3, 4, 1), np.ones(3), scale)
     assert key.passed.tolist() == [0.0, 1.0, 0.0]
@@ -82,7 +80,7 @@ def test_scores_pass_above_the_middle_of_the_scale() -> None:
     assert lowest.passed[1] == 0.0
 
 
-def test_classes_without_an_order_only_change() -> None:
+def test_classes_without_an_order_only_change():
     def named(*classes: float) -> Answers:
         return replace(answers(*classes), value=np.full(len(classes), np.nan))
 
@@ -93,7 +91,7 @@ def test_classes_without_an_order_only_change() -> None:
     assert np.isnan(key.passed).all()
 
 
-def test_a_probe_that_silences_the_judge_is_found() -> None:
+def test_a_probe_that_silences_the_judge_is_found():
     rng = np.random.default_rng(0)
     base, repeat = (audits.verdicts(rng, np.full(40, 1.0)) for _ in range(2))
     silent = answers(*[None] * 30, *[1.0] * 10)
@@ -103,14 +101,14 @@ def test_a_probe_that_silences_the_judge_is_found() -> None:
     assert not found.found
 
 
-def test_few_cases_show_nothing_and_say_so() -> None:
+def test_few_cases_show_nothing_and_say_so():
     base, edited = answers(*[1.0] * 4), answers(*[-1.0] * 4)
     one = contrast(own_probes()["authority"], base, base, edited, np.full(4, -1.0))
     [found] = outcomes([one], SCORING, Clusters.each(4), 1.0, 2.0)
     assert (found.found, found.detectable) == (False, None)
 
 
-def test_cases_of_a_cluster_count_once() -> None:
+def test_cases_of_a_cluster_count_once():
     values = np.ones(12)
     together = Clusters.by_key([1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3], "group")
     assert p_value(values, Clusters.each(12), one_sided=True) == pytest.approx(2**-12)
@@ -120,7 +118,7 @@ def test_cases_of_a_cluster_count_once() -> None:
     assert many < 1e-100
 
 
-def test_planted_biases_are_recovered_and_noise_is_not_reported() -> None:
+def test_planted_biases_are_recovered_and_noise_is_not_reported():
     rate, _ = audits.false_findings(60, lost=0.05)
     assert rate <= 0.1
     rows = {row.split(" ")[1]: row.split("|") for row in audits.coverage(40)}
@@ -157,7 +155,7 @@ def said(
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_neutral_sentence_tells_whether_length_explains_an_effect(sign: int) -> None:
+def test_a_neutral_sentence_tells_whether_length_explains_an_effect(sign):
     strong, weak, none = ([sign * size] * 20 for size in (2.0, 1.0, 0.0))
     lead = "These edits also lengthen the text by 33 words; "
     assert said(strong, strong) == lead + (
@@ -173,7 +171,7 @@ def test_a_neutral_sentence_tells_whether_length_explains_an_effect(sign: int) -
     )
 
 
-def test_a_preference_for_length_on_the_unedited_cases_counts_if_it_points_the_same_way() -> None:
+def test_a_preference_for_length_on_the_unedited_cases_counts_if_it_points_the_same_way():
     for size, words, expected in ((2.0, 33, True), (-2.0, 33, False), (2.0, 5, False)):
         text = said([size] * 20, [0.0] * 20, found=False, words=words, decision=LONGER)
         assert (text is not None) == expected
@@ -181,7 +179,7 @@ def test_a_preference_for_length_on_the_unedited_cases_counts_if_it_points_the_s
 
 
 @pytest.mark.parametrize("neutral", [None, [np.nan] * 20])
-def test_without_a_neutral_sentence_it_names_the_probe_that_would_tell(neutral: Sequence[float] | None) -> None:
+def test_without_a_neutral_sentence_it_names_the_probe_that_would_tell(neutral):
     assert said([1.0] * 20, neutral, words=1) == (
         "These edits also lengthen the text by 1 word; "
         "the probe distractor would show whether a neutral sentence has the same effect."
@@ -190,7 +188,7 @@ def test_without_a_neutral_sentence_it_names_the_probe_that_would_tell(neutral: 
 
 
 @pytest.mark.parametrize("mode", ["pairwise", "pointwise"])
-def test_words_are_counted_in_the_response_that_a_probe_edits(mode: str) -> None:
+def test_words_are_counted_in_the_response_that_a_probe_edits(mode):
     config = RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], mode={"name": mode}, swap={"policy": "none"})
     names = ["distractor", "authority", "order", "truncated", "identity"]
     probes = [PROBES[name] for name in names if mode in PROBES[name].modes]
@@ -208,8 +206,8 @@ def test_words_are_counted_in_the_response_that_a_probe_edits(mode: str) -> None
     [("length_biased", {"padding", "sentiment", "identity", "authority"}), ("authority", set())],
 )
 def test_a_judge_that_only_likes_length_is_told_from_one_that_falls_for_citations(
-    judge: str, named: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+    judge, named, tmp_path, monkeypatch, capfd
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     rows = [
@@ -259,7 +257,7 @@ def interval(name: str, value: float, sd: float, n: int) -> Metric:
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize("n", [12, 30, 200])
 @pytest.mark.parametrize("value", [-0.7, -0.3, 0.0, 0.1, 0.45, 0.7])
-def test_the_nearer_of_two_decisions_is_planned(value: float, n: int, directed: bool) -> None:
+def test_the_nearer_of_two_decisions_is_planned(value, n, directed):
     """An effect is decided when its interval excludes none, or a large one; without a direction, only above 0."""
     largest, sd = LARGE * 2.0, 0.9
     distances = [abs(value)] if value > 0 or (value and directed) else []
@@ -271,24 +269,24 @@ def test_the_nearer_of_two_decisions_is_planned(value: float, n: int, directed: 
 
 @pytest.mark.parametrize(("value", "known"), [(0.05, True), (0.2, True), (0.25, False), (0.6, False)])
 @pytest.mark.parametrize("expects", ["loses", "fails"])
-def test_a_share_of_planted_responses_is_decided_below_a_quarter(value: float, known: bool, expects: str) -> None:
+def test_a_share_of_planted_responses_is_decided_below_a_quarter(value, known, expects):
     found = _cases_needed(outcome_of(expects=expects), {"passed": interval("passed", value, 0.4, 40)}, 0.95)
     assert found == (needed(LARGE - value, 0.4, 40) if known else None)
 
 
 @pytest.mark.parametrize("metric", [None, Metric("audit/x/shift", None), Metric("audit/x/shift", 0.1, None, None, 9)])
-def test_without_an_interval_there_is_no_number(metric: Metric | None) -> None:
+def test_without_an_interval_there_is_no_number(metric):
     assert _cases_needed(outcome_of(), {} if metric is None else {"shift": metric}, 0.95) is None
     assert _cases_needed(outcome_of(), {"shift": Metric("audit/x/shift", 0.1, 0.1, 0.1, 9)}, 0.95) is None
 
 
-def test_it_is_the_number_for_labels_where_the_metric_is_about_labels() -> None:
+def test_it_is_the_number_for_labels_where_the_metric_is_about_labels():
     metric = Metric("agreement/accuracy", 0.7, 0.6, 0.8, 80)
     assert units_for(metric, 0.65, 0.95) == labels_for(metric, 0.65, 0.95)
     assert labels_for(Metric("audit/x/shift", 0.7, 0.6, 0.8, 80), 0.65, 0.95) is None
 
 
-def test_so_many_cases_decide_in_four_of_five_audits() -> None:
+def test_so_many_cases_decide_in_four_of_five_audits():
     generator, decided = np.random.default_rng(7), []
     first = interval("shift", 0.1, 0.9, 30)
     total = 30 + (_cases_needed(outcome_of(), {"shift": first}, 0.95) or 0)

@@ -1,7 +1,5 @@
 """The datasheet in a browser, in both languages, with hostile texts; and on published judgments."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +34,7 @@ def write_pairs(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def audit(tmp_path_factory):
     """The folder of a sweep of audits with hostile texts, which tests only read."""
     folder = tmp_path_factory.mktemp("audit")
     write_pairs(folder / "pairs.jsonl")
@@ -46,7 +44,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "s"
 
 
-def test_hostile_texts_stay_text(audit: Path) -> None:
+def test_hostile_texts_stay_text(audit):
     for file in (audit / "datasheet.html", audit / "0" / "datasheet.html"):
         page = file.read_text("utf-8")
         assert "<script>document" not in page
@@ -55,7 +53,7 @@ def test_hostile_texts_stay_text(audit: Path) -> None:
     assert "<script" not in lines.replace("\\<", "")
 
 
-def test_a_planted_fault_is_found_with_its_worst_cases(audit: Path) -> None:
+def test_a_planted_fault_is_found_with_its_worst_cases(audit):
     sheet = json.loads((audit / "0" / "datasheet.json").read_bytes())
     [authority] = [probe for probe in sheet["probes"] if probe["name"] == "authority"]
     assert authority["state"] == "falls"
@@ -68,7 +66,7 @@ def test_a_planted_fault_is_found_with_its_worst_cases(audit: Path) -> None:
 
 
 @pytest.mark.browser
-def test_the_page_in_both_languages(audit: Path, browser: Any) -> None:
+def test_the_page_in_both_languages(audit, browser):
     complaints: list[str] = []
     for file in (audit / "0" / "datasheet.html", audit / "datasheet.html"):
         page = browser.new_page()
@@ -93,7 +91,7 @@ def test_the_page_in_both_languages(audit: Path, browser: Any) -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize("judge", ["ChatGPT/Vanilla_NoRules", "GPT-4/CoT"])
-def test_llmbars_adversarial_sets(judge: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_llmbars_adversarial_sets(judge, tmp_path, capfd):
     """The wrong responses of the adversarial sets are made to be preferred; the natural set gives the error rate."""
     if not (DATA / "llmbar").is_dir():
         pytest.skip("needs ../shared/data/llmbar")
@@ -125,7 +123,7 @@ def test_llmbars_adversarial_sets(judge: str, tmp_path: Path, capfd: pytest.Capt
     assert "llmbar" in datasheet_files(sheet, result)["datasheet.html"]
 
 
-def test_the_decision_on_the_unedited_cases_is_that_of_the_run(audit: Path, tmp_path: Path) -> None:
+def test_the_decision_on_the_unedited_cases_is_that_of_the_run(audit, tmp_path):
     board = json.loads((audit / "datasheet.json").read_bytes())
     for row in board["jobs"]:
         decision = json.loads((audit / row["job"] / "metrics.json").read_bytes())["decision"]

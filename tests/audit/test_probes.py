@@ -1,7 +1,5 @@
 """Every shipped probe: a valid edit in English and Chinese, and the prompt that the judge sees."""
 
-from __future__ import annotations
-
 import pytest
 
 from evalkit.audit import expand, probes_of
@@ -27,18 +25,18 @@ def texts(case: Case, name: str, *overrides: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", sorted(own_probes().keys() - {"repeat"}))
-def test_a_probe_is_sound(name: str) -> None:
+def test_a_probe_is_sound(name):
     check_probe(name, cases=(EN, ZH))
 
 
-def test_every_probe_is_an_option_and_most_are_standard() -> None:
+def test_every_probe_is_an_option_and_most_are_standard():
     standard = load_config(overrides=["probe=standard"]).probe.probes
     assert own_probes().keys() - standard.keys() == {"names", "paraphrase"}
     names = [*own_probes()]
     assert [*load_config(overrides=[f"probe=[{','.join(names)}]"]).probe.probes] == names
 
 
-def test_edits_are_in_the_language_of_the_case() -> None:
+def test_edits_are_in_the_language_of_the_case():
     assert texts(ZH, "error") == [ZH.responses[0].text, "长江是中国最长的河流。全长约12603公里。"]
     assert texts(ZH, "truncated")[1] == ZH.responses[0].text[:10]
     assert "90% 的读者" in texts(ZH, "bandwagon")[1]
@@ -48,13 +46,13 @@ def test_edits_are_in_the_language_of_the_case() -> None:
     assert texts(negated, "error")[1] == "Water is not wet."
 
 
-def test_a_single_response_is_edited_alone() -> None:
+def test_a_single_response_is_edited_alone():
     assert texts(ZH, "error", "mode=pointwise", "swap=none") == ["长江是中国最长的河流。全长约12603公里。"]
     assert texts(ZH, "authority", "mode=pointwise", "swap=none")[0].startswith("大约一千公里。")
 
 
 @pytest.mark.parametrize(("prompt", "output"), [("en", "json"), ("zh", "json"), ("en", "bracket")])
-def test_other_names_are_shown_and_read_back(prompt: str, output: str) -> None:
+def test_other_names_are_shown_and_read_back(prompt, output):
     config = load_config(overrides=["probe=letters", f"prompt={prompt}", f"output={output}"])
     probes = probes_of(config)
     evaluator = ProbedEvaluator(config, make_evaluator(config, prompt_folders=[]), probes)
@@ -76,7 +74,7 @@ def test_other_names_are_shown_and_read_back(prompt: str, output: str) -> None:
     assert judgment.value == 1.0
 
 
-def test_probes_that_make_no_sense_are_left_out() -> None:
+def test_probes_that_make_no_sense_are_left_out():
     def names(*overrides: str) -> set[str]:
         config = load_config(overrides=["probe=standard", *overrides])
         return {probe.name for probe in probes_of(config)}

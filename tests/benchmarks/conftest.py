@@ -1,8 +1,5 @@
 """The small files of each benchmark, in the shape that its authors publish."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +14,12 @@ FILES = Path(__file__).parent / "files"
 
 
 @pytest.fixture(scope="session")
-def files() -> Path:
+def files():
     return FILES
 
 
 @pytest.fixture(scope="session")
-def load() -> Callable[..., Dataset]:
+def load():
     """Load a benchmark from a path under files/, by default its own folder, for a mode of judging."""
 
     def loaded(name: str, path: str | Path | None = None, mode: str = "pairwise", **more: Any) -> Dataset:
@@ -61,7 +58,7 @@ MADE = {"pairwise": _pairs, "pointwise": _scores, "listwise": _rankings}
 
 
 @pytest.fixture(scope="session")
-def measure(load: Callable[..., Dataset]) -> Callable[..., dict[str, Metric]]:
+def measure(load):
     """Score a benchmark's cases as judged (by case id), and return its metrics by the rest of their names."""
 
     def measured(

@@ -2,8 +2,6 @@
 
 The cases that are read are in tests/golden/expected/benchmark_NAME.json."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
@@ -314,7 +312,7 @@ WINNERS = [["2", "2"], ["1", "1"], ["1", "2"], ["1", "1"], ["2", "1"], ["2", "no
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def folder(tmp_path, monkeypatch):
     """Return a folder with the benchmark's file installed, and its data."""
     info = tmp_path / "site" / "trivia-1.0.dist-info"
     info.mkdir(parents=True)
@@ -330,7 +328,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     sys.modules.pop("trivia", None)
 
 
-def test_a_benchmark_is_one_file_of_sixty_lines(folder: Path) -> None:
+def test_a_benchmark_is_one_file_of_sixty_lines(folder):
     assert len(SOURCE.read_text("utf-8").splitlines()) <= 60
     check_benchmark("trivia", folder / "duels.jsonl")
     words = ("tracking=none", "scoring.bootstrap=50")
@@ -353,7 +351,7 @@ def test_a_benchmark_is_one_file_of_sixty_lines(folder: Path) -> None:
     assert [case["label"] for case in cases[:2]] == ["B", "A"]
 
 
-def test_its_mistakes_are_one_line_with_the_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_its_mistakes_are_one_line_with_the_place(folder, capsys):
     (folder / "duels.jsonl").write_text("".join(json.dumps({**row, "best": 3}) + "\n" for row in DUELS), "utf-8")
     assert main(["run", "dataset.benchmark=trivia", "dataset.path=duels.jsonl", "tracking=none"]) == 1
     assert "duels.jsonl:1: label '3' is not one of 1, 2; fix the row" in capsys.readouterr().err

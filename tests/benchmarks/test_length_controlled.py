@@ -1,7 +1,5 @@
 """AlpacaEval's length-controlled win rate against a direct version of its authors' procedure, on a made file."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import replace

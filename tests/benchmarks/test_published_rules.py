@@ -1,7 +1,5 @@
 """Each benchmark's own metric, by hand on the small files."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

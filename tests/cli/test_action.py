@@ -1,13 +1,10 @@
 """The shell steps of the GitHub Action, run in order as GitHub runs them, with its API on loopback."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -62,7 +59,7 @@ class Answers(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def github() -> Iterator[GitHub]:
+def github():
     with GitHub() as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
@@ -108,7 +105,7 @@ def act(folder: Path, github: GitHub, arguments: str, command: str = "run") -> t
     return status, files["GITHUB_STEP_SUMMARY"].read_text("utf-8"), printed
 
 
-def test_one_comment_is_updated_in_place(tmp_path: Path, github: GitHub) -> None:
+def test_one_comment_is_updated_in_place(tmp_path, github):
     rule = 'gate={agreement/accuracy: {value: ">= BOUND", by: value}}'
     held, failed = (rule.replace("BOUND", bound) for bound in ("0.5", "0.99"))
     status, page, _ = act(tmp_path, github, STUDY + held)
@@ -123,7 +120,7 @@ def test_one_comment_is_updated_in_place(tmp_path: Path, github: GitHub) -> None
     assert (tmp_path / "evalkit" / "store" / "store.sqlite").is_file()
 
 
-def test_a_fork_has_the_page_alone(tmp_path: Path, github: GitHub) -> None:
+def test_a_fork_has_the_page_alone(tmp_path, github):
     github.forbidden = True
     (tmp_path / "my answers.csv").write_text("prompt,judge,label\n" + "q,A,A\nr,B,B\n" * 10, "utf-8")
     status, page, printed = act(tmp_path, github, "my answers.csv\n", "check")
@@ -133,7 +130,7 @@ def test_a_fork_has_the_page_alone(tmp_path: Path, github: GitHub) -> None:
     assert len(github.comments) == 1
 
 
-def test_a_mistake_is_on_the_page_and_runs_nothing_else(tmp_path: Path, github: GitHub) -> None:
+def test_a_mistake_is_on_the_page_and_runs_nothing_else(tmp_path, github):
     status, page, _ = act(tmp_path, github, "judge=simulated/god\n$(touch hacked); touch hacked")
     assert status == 1
     assert "ended with status 1" in page

@@ -1,12 +1,10 @@
 """Batch files to a provider and back by `evalkit batch`, and `runner=batch`: as online, and nothing sent twice."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +23,6 @@ from evalkit.types import AnswerFormat, JudgeRequest
 from tests.support.batch_server import BatchServer, batch_server
 from tests.support.command_line import BRIEF, Commands, Done, fake, pair
 from tests.support.fake_provider import Provider, Reply, refused, said
-from tests.support.postgres import Postgres
 
 Call = Callable[..., Done]
 DATA = ["dataset=file", "dataset.path=cases.jsonl"]
@@ -52,7 +49,7 @@ def unsteady(body: dict[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def provider(provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Provider:
+def provider(provider, monkeypatch, tmp_path):
     monkeypatch.setenv("EVALKIT_STORE", "batch.sqlite")
     (tmp_path / "cases.jsonl").write_text("".join(f"{json.dumps(pair(number))}\n" for number in range(8)))
     provider.rule = unsteady
@@ -137,7 +134,7 @@ def compared(call: Call, provider: Provider, *settings: str) -> None:
 
 
 @pytest.mark.slow
-def test_rounds_of_batches_equal_an_online_run(call: Call, provider: Provider) -> None:
+def test_rounds_of_batches_equal_an_online_run(call, provider):
     batches, settings = Batches(unsteady), words(provider, "mode.commit_first=true")
     assert rounds(call, batches, *settings) > 3
     assert not provider.requests
@@ -159,7 +156,7 @@ def test_rounds_of_batches_equal_an_online_run(call: Call, provider: Provider) -
         {"transport": "litellm", "model": "openai/o3-mini", "max_tokens": 99, "temperature": None},
     ],
 )
-async def test_a_body_is_the_one_that_is_sent_online(provider: Provider, settings: dict[str, Any]) -> None:
+async def test_a_body_is_the_one_that_is_sent_online(provider, settings):
     config = JudgeConfig(**{"model": "openai/fake", "api_base": provider.api_base, **settings})
     schema = {"type": "object", "properties": {"winner": {"enum": ["A", "B"]}}, "additionalProperties": False}
     request = JudgeRequest("c", (0, 1), (0, 1), ({"role": "user", "content": "?"},), AnswerFormat("x", schema), 2)
@@ -178,7 +175,7 @@ async def test_a_body_is_the_one_that_is_sent_online(provider: Provider, setting
     ]
 
 
-def test_a_sweep_writes_shared_requests_once(call: Call, provider: Provider) -> None:
+def test_a_sweep_writes_shared_requests_once(call, provider):
     sweep = words(provider, "swap=both,none", "judge.temperature=0,1", "-m")
     written = call("batch", "write", *sweep, "r.jsonl").out
     assert "r.jsonl: 32 requests to fake" in written
@@ -190,7 +187,7 @@ def test_a_sweep_writes_shared_requests_once(call: Call, provider: Provider) -> 
     assert 0 < len(lines("r2.jsonl")) < 32, second
 
 
-def test_files_are_split_by_limits_and_by_model(call: Call, provider: Provider) -> None:
+def test_files_are_split_by_limits_and_by_model(call, provider):
     judges = ",".join(
         f"{{name: j{k}, model: openai/m{k}, api_base: '{provider.api_base}', transport: direct}}" for k in range(2)
     )
@@ -208,7 +205,7 @@ def test_files_are_split_by_limits_and_by_model(call: Call, provider: Provider) 
     assert len([1 for one, next_ in pairwise(prompts) if one != next_]) == 7
 
 
-def test_what_cannot_be_batched_is_said_in_a_line(call: Call, provider: Provider) -> None:
+def test_what_cannot_be_batched_is_said_in_a_line(call, provider):
     assert "cannot be batched" in call("batch", "write", "judge=smollm2", *DATA, "r.jsonl", status=1).line()
     assert not Path("r.jsonl").exists()
     mode = call("batch", "write", *words(provider, "store.mode=off"), "r.jsonl", status=1).line()
@@ -227,7 +224,7 @@ def test_what_cannot_be_batched_is_said_in_a_line(call: Call, provider: Provider
     assert "is not an index" in call("batch", "read", "answers.jsonl", status=1).line()
 
 
-def test_only_answers_to_requests_that_were_written_are_stored(call: Call, provider: Provider) -> None:
+def test_only_answers_to_requests_that_were_written_are_stored(call, provider):
     call("batch", "write", *words(provider), "r.jsonl")
     key, *others = (row["custom_id"] for row in lines("r.jsonl"))
     good, body = line(key, said("[[A]]").body), said("[[B]]").body
@@ -268,7 +265,7 @@ def test_only_answers_to_requests_that_were_written_are_stored(call: Call, provi
     assert call("batch", "read", "answers.jsonl", status=2).out.startswith("0 answers stored")
 
 
-def test_answers_can_be_limited_to_one_file_of_requests(call: Call, provider: Provider) -> None:
+def test_answers_can_be_limited_to_one_file_of_requests(call, provider):
     call("batch", "write", *words(provider), "--max-requests=8", "r.jsonl")
     Path("elsewhere").mkdir()
     output, _ = Batches(unsteady).end(Path("r-1.jsonl"))
@@ -279,7 +276,7 @@ def test_answers_can_be_limited_to_one_file_of_requests(call: Call, provider: Pr
     assert "8 answers stored" in call("batch", "read", str(moved), "--requests", "r.jsonl").out
 
 
-def test_an_expired_request_is_written_again_and_counts_for_that_file(call: Call, provider: Provider) -> None:
+def test_an_expired_request_is_written_again_and_counts_for_that_file(call, provider):
     call("batch", "write", *words(provider), "s.jsonl")
     expired = call("batch", "read", *Batches(unsteady).end(Path("s.jsonl"), lost=1), status=2)
     assert "16 lines failed (bad_request), for example s.errors.jsonl:1: This request could not" in expired.err
@@ -291,7 +288,7 @@ def test_an_expired_request_is_written_again_and_counts_for_that_file(call: Call
     assert done.out.splitlines()[1] == "r.jsonl: 16 of 16 requests have an answer"
 
 
-def test_an_answer_costs_the_price_of_a_batch(call: Call, monkeypatch: pytest.MonkeyPatch, provider: Provider) -> None:
+def test_an_answer_costs_the_price_of_a_batch(call, monkeypatch, provider):
     monkeypatch.delenv("OPENAI_API_KEY")
     call("batch", "write", "judge=gpt-4o-mini", *DATA, "dataset.limit=1", "swap=none", "r.jsonl")
     [row] = lines("r.jsonl")
@@ -305,7 +302,7 @@ def test_an_answer_costs_the_price_of_a_batch(call: Call, monkeypatch: pytest.Mo
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[BatchServer]:
+def server(monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     monkeypatch.setenv("EVALKIT_STORE", f"{tmp_path}/batch.sqlite")
     (tmp_path / "cases.jsonl").write_text("".join(f"{json.dumps(pair(number))}\n" for number in range(8)))
@@ -338,7 +335,7 @@ def left(tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_rounds_through_the_api_equal_an_online_run(call: Call, server: BatchServer, tmp_path: Path) -> None:
+def test_rounds_through_the_api_equal_an_online_run(call, server, tmp_path):
     fates = iter(["expire", "fail", "lose", "answer", "answer"] * 5)
     server.fate = lambda key: next(fates, "answer")
     done = call(*runner_words(server))
@@ -352,7 +349,7 @@ def test_rounds_through_the_api_equal_an_online_run(call: Call, server: BatchSer
     assert len(server.submitted) == sent
 
 
-def test_a_request_that_keeps_failing_is_missing_as_it_is_online(call: Call, server: BatchServer) -> None:
+def test_a_request_that_keeps_failing_is_missing_as_it_is_online(call, server):
     seen: dict[str, int] = {}
     server.fate = lambda key: "fail" if seen.setdefault(key, len(seen)) < 3 else "answer"
     done = call(*runner_words(server, "runner.retries=1", "swap=none", "runner.max_failure_rate=1"))
@@ -383,9 +380,7 @@ class Server(threading.Event):
         pytest.param("GET /v1/batches/", marks=pytest.mark.thorough),
     ],
 )
-def test_a_killed_command_is_repeated_and_submits_nothing_twice(
-    call: Call, server: BatchServer, tmp_path: Path, path: str
-) -> None:
+def test_a_killed_command_is_repeated_and_submits_nothing_twice(call, server, tmp_path, path):
     server.on = event = Server(*path.split())
     with Commands(tmp_path).started(*runner_words(server), log=tmp_path / "log") as process:
         process.wait_for(event)
@@ -404,7 +399,7 @@ def test_a_killed_command_is_repeated_and_submits_nothing_twice(
 
 
 @pytest.mark.slow
-def test_a_signal_ends_the_wait_with_one_line(call: Call, server: BatchServer, tmp_path: Path) -> None:
+def test_a_signal_ends_the_wait_with_one_line(call, server, tmp_path):
     server.looks = 10**6
     server.on = event = Server("GET", "/v1/batches/")
     event.free.set()
@@ -421,7 +416,7 @@ def test_a_signal_ends_the_wait_with_one_line(call: Call, server: BatchServer, t
 
 
 @pytest.mark.slow
-def test_two_commands_at_once_share_their_batches(call: Call, server: BatchServer, tmp_path: Path) -> None:
+def test_two_commands_at_once_share_their_batches(call, server, tmp_path):
     with Commands(tmp_path).started(*runner_words(server, folder="other"), log=tmp_path / "log") as process:
         call(*runner_words(server))
         assert process.ended() == 0, process.said()
@@ -438,14 +433,14 @@ def test_two_commands_at_once_share_their_batches(call: Call, server: BatchServe
         (["judge.price=null", "runner.budget_usd=1"], "runner.budget_usd: the cost of a call is unknown; set judge."),
     ],
 )
-def test_what_cannot_be_batched_is_one_line(call: Call, server: BatchServer, overrides: list[str], line: str) -> None:
+def test_what_cannot_be_batched_is_one_line(call, server, overrides, line):
     judge = [*fake(server), PRICE] if "judge=" not in overrides[0] else []
     more = ["runner=batch", "swap=both", *DATA, *BRIEF, "hydra.run.dir=out"]
     assert call("run", *judge, *more, *overrides, status=1).line().startswith(line)
     assert not server.batches
 
 
-def test_a_panel_asks_the_judges_that_cannot_be_batched_itself(call: Call, server: BatchServer) -> None:
+def test_a_panel_asks_the_judges_that_cannot_be_batched_itself(call, server):
     one = f"{{model: openai/fake, api_base: '{server.api_base}', price: {{input: 1, output: 10}}, name: fake}}"
     panel = ["judge=panel", f"judge.judges=[{one},{{model: simulated/good}}]", "swap=both", *DATA, *BRIEF]
     call("run", *panel, "runner=batch", "runner.poll=0.02", "hydra.run.dir=batched")
@@ -453,9 +448,7 @@ def test_a_panel_asks_the_judges_that_cannot_be_batched_itself(call: Call, serve
 
 
 @pytest.mark.parametrize("end", ["failed", "cancelled"])
-def test_a_batch_that_ends_early_is_one_line_and_its_rest_is_submitted_when_repeated(
-    call: Call, server: BatchServer, end: str, tmp_path: Path
-) -> None:
+def test_a_batch_that_ends_early_is_one_line_and_its_rest_is_submitted_when_repeated(call, server, end, tmp_path):
     server.end, server.fate = end, lambda key: "answer" if end == "cancelled" and key < "8" else "lose"
     done = call(*runner_words(server), status=1)
     assert f"evalkit: batch batch_0 {'was ' * (end == 'cancelled')}{end}; its answers are stored" in done.err
@@ -468,9 +461,7 @@ def test_a_batch_that_ends_early_is_one_line_and_its_rest_is_submitted_when_repe
 
 
 @pytest.mark.parametrize("file", [pytest.param("output_file_id", marks=pytest.mark.thorough), "error_file_id", "batch"])
-def test_a_batch_that_the_provider_has_lost_is_named_and_sent_again_on_request(
-    call: Call, server: BatchServer, tmp_path: Path, file: str
-) -> None:
+def test_a_batch_that_the_provider_has_lost_is_named_and_sent_again_on_request(call, server, tmp_path, file):
     seen: dict[str, int] = {}
     server.fate = lambda key: "expire" if seen.setdefault(key, len(seen)) == 0 else "answer"
     server.looks = 1
@@ -494,7 +485,7 @@ def test_a_batch_that_the_provider_has_lost_is_named_and_sent_again_on_request(
     assert results("batched") == results("online")
 
 
-def test_a_file_that_cannot_be_had_now_is_asked_for_again(call: Call, server: BatchServer, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_had_now_is_asked_for_again(call, server, tmp_path):
     server.lost["file-1"] = 503
     server.on = lambda method, path: server.lost.clear() if path.endswith("/content") else None
     assert "it is looked up again" in call(*runner_words(server, "swap=none")).err
@@ -502,7 +493,7 @@ def test_a_file_that_cannot_be_had_now_is_asked_for_again(call: Call, server: Ba
     assert left(tmp_path) == {}
 
 
-def test_a_budget_is_kept_at_the_most_that_each_request_can_cost(call: Call, server: BatchServer) -> None:
+def test_a_budget_is_kept_at_the_most_that_each_request_can_cost(call, server):
     # The longest answer costs $10, so two fit into a round.
     call(*runner_words(server, "judge.max_tokens=1000000", "runner.budget_usd=25", "swap=none"))
     assert {batch["request_counts"]["total"] for batch in server.batches.values()} <= {1, 2}
@@ -516,7 +507,7 @@ def test_a_budget_is_kept_at_the_most_that_each_request_can_cost(call: Call, ser
     assert sum(batch["request_counts"]["total"] for batch in list(server.batches.values())[before:]) == 3
 
 
-def test_a_plan_has_the_prices_of_batches(call: Call, server: BatchServer) -> None:
+def test_a_plan_has_the_prices_of_batches(call, server):
     plan = ["plan", *DATA, "judge=gpt-4o"]
     cost = [float(call(*plan, *more).out.splitlines()[1].split()[-1].lstrip("$")) for more in ([], ["runner=batch"])]
     assert cost[1] == pytest.approx(cost[0] / 2, rel=0.01)
@@ -524,7 +515,7 @@ def test_a_plan_has_the_prices_of_batches(call: Call, server: BatchServer) -> No
 
 
 @pytest.mark.postgres
-def test_batches_are_kept_in_a_postgresql_store(call: Call, server: BatchServer, postgres: Postgres) -> None:
+def test_batches_are_kept_in_a_postgresql_store(call, server, postgres):
     url = postgres.new_database()
     server.end = "cancelled"
     call(*runner_words(server, "swap=none", f"store.url={url}"), status=1)
@@ -537,7 +528,7 @@ def test_batches_are_kept_in_a_postgresql_store(call: Call, server: BatchServer,
 
 
 @pytest.mark.slow
-def test_a_look_of_a_watch_in_batches(call: Call, server: BatchServer, tmp_path: Path) -> None:
+def test_a_look_of_a_watch_in_batches(call, server, tmp_path):
     watch = ["watch", *(word for word in runner_words(server)[1:] if not word.startswith("hydra")), "--output", "seen"]
     for state in ("baseline", "baseline", "same"):
         found = json.loads(call(*watch, "--json").out)

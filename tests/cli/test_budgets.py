@@ -1,7 +1,5 @@
 """A budget: never exceeded, spent where answers are short, and shared by the jobs of a sweep."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -20,7 +18,7 @@ COST = (PROMPT * PRICE["input"] + ANSWER * PRICE["output"]) / 1e6
 
 
 @pytest.fixture
-def provider(provider: Provider, tmp_path: Path) -> Provider:
+def provider(provider, tmp_path):
     """A provider whose answers have 50 tokens, or as many as it is allowed."""
     lines = [json.dumps(pair(number)) for number in range(40)]
     (tmp_path / "data.jsonl").write_text("\n".join(lines), "utf-8")
@@ -52,7 +50,7 @@ def metrics(folder: str) -> dict[str, Any]:
     return loaded
 
 
-def test_a_budget_below_one_call_says_what_a_call_may_cost(call: Call, provider: Provider) -> None:
+def test_a_budget_below_one_call_says_what_a_call_may_cost(call, provider):
     done = call("run", *words(provider, "hydra.run.dir=first", "runner.budget_usd=0.000001"), status=2)
     assert provider.requests == []
     assert re.search(r"is reached: \$0 spent, and the next call may cost \$0\.\d*[1-9]", done.err), done.err
@@ -60,7 +58,7 @@ def test_a_budget_below_one_call_says_what_a_call_may_cost(call: Call, provider:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [1, 8])
-def test_a_small_budget_is_spent_and_never_exceeded(call: Call, provider: Provider, concurrency: int) -> None:
+def test_a_small_budget_is_spent_and_never_exceeded(call, provider, concurrency):
     # A call costs at most $0.1 and takes 0.005: with the most in reserve, 0.02 of 0.12 would be spent.
     budget = 0.12
     given = [f"runner.budget_usd={budget}", f"runner.concurrency={concurrency}"]
@@ -80,7 +78,7 @@ def test_a_small_budget_is_spent_and_never_exceeded(call: Call, provider: Provid
     assert limits == [2 * ANSWER] * 8
 
 
-def test_an_answer_that_is_cut_by_the_budget_is_not_kept(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_an_answer_that_is_cut_by_the_budget_is_not_kept(call, provider, tmp_path):
     provider.rule = answering(lambda body: 900 if "Question 0?" in str(body) else ANSWER)
     given = ["runner.budget_usd=0.09", "runner.concurrency=1"]
     call("run", *words(provider, "hydra.run.dir=first", *given), status=2)
@@ -96,7 +94,7 @@ def test_an_answer_that_is_cut_by_the_budget_is_not_kept(call: Call, provider: P
     assert longest["max_tokens"] == 1000
 
 
-def test_a_judge_that_takes_no_limit_is_not_asked_with_one_again(call: Call, provider: Provider) -> None:
+def test_a_judge_that_takes_no_limit_is_not_asked_with_one_again(call, provider):
     from tests.support.fake_provider import refused
 
     judged = provider.rule
@@ -108,7 +106,7 @@ def test_a_judge_that_takes_no_limit_is_not_asked_with_one_again(call: Call, pro
 
 @pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [pytest.param(1, marks=pytest.mark.thorough), 8])
-def test_a_budget_may_be_for_a_whole_sweep(call: Call, provider: Provider, concurrency: int) -> None:
+def test_a_budget_may_be_for_a_whole_sweep(call, provider, concurrency):
     given = [*words(provider, f"runner.concurrency={concurrency}", "judge.name=a,b,c", "judge.seed=1,2"), "-m"]
     done = call("run", *given, "hydra.sweep.dir=swept", "runner.budget_usd=0.5", "runner.budget_scope=sweep", status=2)
     spent = sum(metrics(f"swept/{job}")["cost_usd"] for job in range(6))
@@ -123,7 +121,7 @@ def test_a_budget_may_be_for_a_whole_sweep(call: Call, provider: Provider, concu
     assert len(provider.requests) - asked == 10
 
 
-def test_a_budget_may_be_for_all_workers_on_a_store(call: Call, provider: Provider) -> None:
+def test_a_budget_may_be_for_all_workers_on_a_store(call, provider):
     given = [*words(provider, "runner.budget_scope=store", "runner.concurrency=4"), "store.url=shared.sqlite"]
     done = call("run", *given, "runner.budget_usd=0.12", "hydra.run.dir=one", status=2)
     assert "runner.budget_usd=0.12 is reached by all workers" in done.err

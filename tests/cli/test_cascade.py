@@ -1,7 +1,5 @@
 """`judge=cascade` from the command line: who is asked about what, what is refused, and where its thresholds serve."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -9,7 +7,7 @@ import shutil
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +53,7 @@ def unsure(body: dict[str, Any]) -> Reply:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Provider]:
+def server():
     with serving() as provider:
         yield provider
 
@@ -70,7 +68,7 @@ def write(folder: Path, provider: Provider) -> None:
 
 
 @pytest.fixture(autouse=True)
-def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: Provider) -> Provider:
+def provider(monkeypatch, tmp_path, server):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     write(tmp_path, server)
     server.rule = judges
@@ -79,7 +77,7 @@ def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: Provider) 
 
 
 @pytest.fixture(scope="module")
-def runs(server: Provider, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def runs(server, tmp_path_factory):
     """A folder with a finished run and its store, by the rule of its votes or the judges that answered."""
     folders = {}
     for name, rule, more in (
@@ -95,7 +93,7 @@ def runs(server: Provider, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 
 @pytest.fixture
-def finished(runs: dict[str, Path], provider: Provider, tmp_path: Path) -> Provider:
+def finished(runs, provider, tmp_path):
     """Copies the run of the unsure judges into the test's folder, and lets them answer."""
     shutil.copytree(runs["unsure"], tmp_path, dirs_exist_ok=True)
     provider.rule = unsure
@@ -128,7 +126,7 @@ def expected(n: int) -> tuple[str, str | None]:
     return ("abstained", None) if n % 12 == 0 else ("judged", "large" if n % 3 == 0 else "small")
 
 
-def test_the_next_judge_is_asked_only_about_what_the_first_one_is_not_sure_of(call: Call, provider: Provider) -> None:
+def test_the_next_judge_is_asked_only_about_what_the_first_one_is_not_sure_of(call, provider):
     done = call("run", *words())
     assert asked(provider) == {
         "small": Counter(dict.fromkeys(range(COUNT), 2)),
@@ -164,14 +162,14 @@ def test_the_next_judge_is_asked_only_about_what_the_first_one_is_not_sure_of(ca
     assert len(provider.requests) == 320
 
 
-def test_a_plan_says_that_later_judges_are_asked_less(call: Call, provider: Provider) -> None:
+def test_a_plan_says_that_later_judges_are_asked_less(call, provider):
     done = call("plan", *words())
     assert "requests to large are at most these: for the cases that are not decided before" in done.err
     assert provider.requests == []
 
 
 @pytest.mark.parametrize("command", ["run", "plan"])
-def test_too_few_labels_are_an_error_before_any_call(call: Call, provider: Provider, command: str) -> None:
+def test_too_few_labels_are_an_error_before_any_call(call, provider, command):
     line = call(command, *words("judge.target=0.97"), status=1).line()
     assert line.startswith("judge.vote=cascade: ")
     assert "of the 120 labels choose thresholds (judge.calibration=0.5)" in line
@@ -180,7 +178,7 @@ def test_too_few_labels_are_an_error_before_any_call(call: Call, provider: Provi
 
 
 @pytest.mark.parametrize("vote", ["majority", "cascade"])
-def test_too_few_labels_for_a_finished_run_leave_it_as_it_is(call: Call, runs: dict[str, Path], vote: str) -> None:
+def test_too_few_labels_for_a_finished_run_leave_it_as_it_is(call, runs, vote):
     folder = runs[vote] / "first"
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     for setting, needed in (("judge.target=0.97", 76), ("judge.delta=1e-7", 73), ("judge.calibration=0.05", 11)):
@@ -190,7 +188,7 @@ def test_too_few_labels_for_a_finished_run_leave_it_as_it_is(call: Call, runs: d
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
-def test_the_terminal_shows_which_judges_are_enough(call: Call, runs: dict[str, Path]) -> None:
+def test_the_terminal_shows_which_judges_are_enough(call, runs):
     shutil.copytree(runs["majority"] / "first", "first")
     done = call("score", "first")
     table = json.loads(Path("first/panel.json").read_text("utf-8"))["subsets"]
@@ -207,7 +205,7 @@ def test_the_terminal_shows_which_judges_are_enough(call: Call, runs: dict[str, 
     ]
 
 
-def test_nothing_is_asked_of_the_next_judge_once_a_budget_is_reached(call: Call, provider: Provider) -> None:
+def test_nothing_is_asked_of_the_next_judge_once_a_budget_is_reached(call, provider):
     done = call("run", *words("runner.budget_calls=300"), status=2)
     assert "runner.budget_calls=300 is reached" in done.err
     assert len(provider.requests) == 300
@@ -216,7 +214,7 @@ def test_nothing_is_asked_of_the_next_judge_once_a_budget_is_reached(call: Call,
     assert "calls: 320 planned, 300 stored, 20 sent" in done.out
 
 
-def test_a_judge_that_fails_sends_nothing_on_to_the_next(call: Call, provider: Provider) -> None:
+def test_a_judge_that_fails_sends_nothing_on_to_the_next(call, provider):
     provider.rule = lambda body: Reply({"error": {"message": "no"}}, 400) if body["model"] == "small" else judges(body)
     call("run", *words("runner.retries=0"), status=2)
     assert not asked(provider)["large"]
@@ -232,7 +230,7 @@ def test_a_judge_that_fails_sends_nothing_on_to_the_next(call: Call, provider: P
         (["work", "first", "--shard", "1/2"], ""),
     ],
 )
-def test_what_a_cascade_cannot_do_is_one_line(call: Call, provider: Provider, command: list[str], said_: str) -> None:
+def test_what_a_cascade_cannot_do_is_one_line(call, provider, command, said_):
     if command[0] == "work":
         Path("experiments").mkdir()
         Path("experiments/first.yaml").write_text(
@@ -245,7 +243,7 @@ def test_what_a_cascade_cannot_do_is_one_line(call: Call, provider: Provider, co
 
 
 @pytest.mark.slow
-def test_an_interrupted_cascade_goes_on_where_it_stopped(provider: Provider, tmp_path: Path) -> None:
+def test_an_interrupted_cascade_goes_on_where_it_stopped(provider, tmp_path):
     reached = threading.Event()
 
     def rule(body: dict[str, Any]) -> Reply:
@@ -268,7 +266,7 @@ def test_an_interrupted_cascade_goes_on_where_it_stopped(provider: Provider, tmp
 
 
 @pytest.mark.parametrize("source", ["first", "judge"])
-def test_a_served_cascade_says_who_decided_or_abstains(call: Call, finished: Provider, source: str) -> None:
+def test_a_served_cascade_says_who_decided_or_abstains(call, finished, source):
     assert [(row["reason"], row["decided_by"]) for row in rows("first/verdicts.jsonl")] == [
         expected(n) for n in range(COUNT)
     ]
@@ -295,7 +293,7 @@ def test_a_served_cascade_says_who_decided_or_abstains(call: Call, finished: Pro
         assert all(one.trust.sentence == judge.trust.sentence for one in found)
 
 
-def test_clients_of_a_server_and_of_tools_see_the_abstention(call: Call, finished: Provider) -> None:
+def test_clients_of_a_server_and_of_tools_see_the_abstention(call, finished):
     service = Service(evalkit.load_judge("first", store={"mode": "off"}, api_base=finished.api_base))
 
     async def ask() -> Any:
@@ -316,7 +314,7 @@ def test_clients_of_a_server_and_of_tools_see_the_abstention(call: Call, finishe
     assert tools[1].error is None
 
 
-def test_a_run_without_its_thresholds_is_no_judge(call: Call, finished: Provider) -> None:
+def test_a_run_without_its_thresholds_is_no_judge(call, finished):
     for damage in ("{}", '{"steps": [{"judge": "small", "threshold": "x"}]}', "no JSON", None):
         if damage is None:
             Path("first/cascade.json").unlink()
@@ -329,7 +327,7 @@ def test_a_run_without_its_thresholds_is_no_judge(call: Call, finished: Provider
             evalkit.load_judge("first", api_base=finished.api_base)
 
 
-def test_an_audit_edits_cases_and_keeps_the_thresholds(call: Call, finished: Provider) -> None:
+def test_an_audit_edits_cases_and_keeps_the_thresholds(call, finished):
     plain = json.loads(Path("first/cascade.json").read_text("utf-8"))
     call("audit", *words(*SURE, "hydra.run.dir=audit", "probe=[padding]"))
     assert json.loads(Path("audit/cascade.json").read_text("utf-8")) == plain
@@ -344,7 +342,7 @@ def test_an_audit_edits_cases_and_keeps_the_thresholds(call: Call, finished: Pro
     assert "all" in call("reproduce", "audit").out
 
 
-def test_workers_judge_shards_by_given_thresholds(call: Call, provider: Provider) -> None:
+def test_workers_judge_shards_by_given_thresholds(call, provider):
     provider.rule = unsure
     line = call("work", *words(), "--shard", "1/3", status=1).line()
     assert "; set judge.thresholds as in cascade.json of a run with labels, or use evalkit run" in line
@@ -364,7 +362,7 @@ def test_workers_judge_shards_by_given_thresholds(call: Call, provider: Provider
     assert metrics["cascade/share/small"]["note"] == "where its certainty is at least 1, by judge.thresholds"
 
 
-def test_thresholds_need_no_labels(call: Call, provider: Provider) -> None:
+def test_thresholds_need_no_labels(call, provider):
     provider.rule = unsure
     bare = [{key: value for key, value in pair(n).items() if key != "label"} for n in range(30)]
     Path("cases.jsonl").write_text("\n".join(map(json.dumps, bare)), "utf-8")
@@ -377,7 +375,7 @@ def test_thresholds_need_no_labels(call: Call, provider: Provider) -> None:
     assert "thresholds has 1 values, and there are 2 judges" in line
 
 
-def test_align_tunes_what_does_not_need_other_answers(call: Call, finished: Provider) -> None:
+def test_align_tunes_what_does_not_need_other_answers(call, finished):
     line = call("align", "first", "tune=[threshold]", status=1).line()
     assert "evalkit score first judge.thresholds=" in line
     call("score", "first", "judge.thresholds=[1,1]", "scoring.bootstrap=20")

@@ -1,7 +1,5 @@
 """`evalkit check` on small tables of many layouts, words and languages, on unclear tables and on bad input."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random
@@ -126,7 +124,7 @@ def _raters(table: Table, role: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_roles_of_small_tables_need_no_option(name: str) -> None:
+def test_roles_of_small_tables_need_no_option(name):
     rows, judges, labels = TABLES[name]
     table = _table(rows)
     assert (_raters(table, "judge"), _raters(table, "label")) == (judges, labels)
@@ -146,9 +144,7 @@ UNCLEAR: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", UNCLEAR)
-def test_both_commands_of_an_unclear_table_run_as_pasted(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_both_commands_of_an_unclear_table_run_as_pasted(name, tmp_path, monkeypatch, capsys):
     rows = [{"id": i, **UNCLEAR[name](*pair)} for i, pair in enumerate(_verdicts(("pass", "fail"), 0.2))]
     with pytest.raises(AmbiguousTableError):
         _table(rows)
@@ -164,9 +160,7 @@ def test_both_commands_of_an_unclear_table_run_as_pasted(
         assert (tmp_path / f"out{index}" / "report.html").exists()
 
 
-def test_verdicts_by_criterion_are_checked_one_criterion_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verdicts_by_criterion_are_checked_one_criterion_at_a_time(tmp_path, monkeypatch, capsys):
     pairs = _verdicts((1, 2, 3), 0.2)
     rows = [
         {"id": i, "human_tone": a, "gpt4_tone": b, "human_safety_score": b, "gpt4_safety_score": a}
@@ -214,9 +208,7 @@ SHARED: dict[str, tuple[str, str, float]] = {
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", some_of(SHARED, 3))
-def test_published_judgments_need_no_option(
-    name: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_published_judgments_need_no_option(name, shared, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["check", str(shared / "data" / name), "--output", "run", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
@@ -250,9 +242,7 @@ DETAILS = {"nul_in_header": "column 2 has a NUL character", "damaged_log": "not 
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_line(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_is_one_line(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     path, content = BAD[name]
     Path(path).parent.mkdir(exist_ok=True)
@@ -266,14 +256,14 @@ def test_bad_input_is_one_line(
     assert [one.name for one in tmp_path.iterdir()] == [Path(path).parts[0]]
 
 
-def test_words_are_listed_with_counts_and_the_map_to_write() -> None:
+def test_words_are_listed_with_counts_and_the_map_to_write():
     rows = [{"id": i, "human": "pass" if i % 2 else "fail", "judge": "fine" if i % 2 else "fail"} for i in range(20)]
     with pytest.raises(Exception, match=r"'fine' \(10\).*--map 'fine'=pass"):
         _table(rows)
     assert all(one.said.read for one in _table(rows, Choices(words={"fine": "pass"})).parsed.records)
 
 
-def test_warnings_name_copied_labels_conflicts_small_classes_and_empty_columns() -> None:
+def test_warnings_name_copied_labels_conflicts_small_classes_and_empty_columns():
     rows = [{"id": i, "human": "pass", "judge": "pass", "note": ""} for i in range(5)]
     rows += [{"id": 0, "human": "fail", "judge": "fail", "note": ""}]
     warnings = "\n".join(_table(rows).warnings)
@@ -281,9 +271,7 @@ def test_warnings_name_copied_labels_conflicts_small_classes_and_empty_columns()
         assert part in warnings
 
 
-def test_gate_that_is_undecided_exits_with_5_and_json_is_one_object(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gate_that_is_undecided_exits_with_5_and_json_is_one_object(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     _write(tmp_path / "t.csv", TABLES["pass_fail"][0])
     assert main(["check", "t.csv", "--json", "--output", "run", "gate={agreement/accuracy: '>= 0.8'}"]) == 5
@@ -295,9 +283,7 @@ def test_gate_that_is_undecided_exits_with_5_and_json_is_one_object(
 
 
 @pytest.mark.parametrize("labeled", [True, False])
-def test_the_terminal_is_in_the_language_of_the_report(
-    labeled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_terminal_is_in_the_language_of_the_report(labeled, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = ["fail", "pass"]
     rows = [
@@ -314,9 +300,7 @@ def test_the_terminal_is_in_the_language_of_the_report(
     assert ("没有标签" in "".join(lines)) is not labeled
 
 
-def test_dash_is_standard_input(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dash_is_standard_input(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     _write(tmp_path / "t.csv", TABLES["pass_fail"][0])
     with (tmp_path / "t.csv").open() as file:

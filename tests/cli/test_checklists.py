@@ -1,7 +1,5 @@
 """Checklists from the command line: data or config to scores, asked in three ways, scored again without calls."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -30,7 +28,7 @@ BASE = ("run", "mode=checklist", "judge=simulated/good", "tracking=none", "scori
 
 
 @pytest.fixture
-def run(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+def run(call, tmp_path, monkeypatch):
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     write(tmp_path, [row(n) for n in range(30)])
 
@@ -64,7 +62,7 @@ def lines(file: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("output", "prompt"), [("json", "zh"), ("bracket", "en")])
-def test_asked_in_three_ways(run: Call, tmp_path: Path, output: str, prompt: str) -> None:
+def test_asked_in_three_ways(run, tmp_path, output, prompt):
     keys: list[set[str]] = []
     for ask, requests in (("each", 90), ("together", 30), ("2", 60)):
         run(ask, f"mode.ask={ask}", f"output={output}", f"prompt={prompt}", "judge.params={accuracy: 1}")
@@ -79,7 +77,7 @@ def test_asked_in_three_ways(run: Call, tmp_path: Path, output: str, prompt: str
     assert len(keys[0] & keys[2]) == 30
 
 
-def test_scored_again_without_calls(run: Call, call: Call, tmp_path: Path) -> None:
+def test_scored_again_without_calls_exported_and_reproduced(run, call, tmp_path):
     run("out")
     values = {}
     for rule in ("points", "weighted", "share", "required"):
@@ -89,9 +87,11 @@ def test_scored_again_without_calls(run: Call, call: Call, tmp_path: Path) -> No
         assert ("score/unclipped" in metrics(tmp_path / "out")) == (rule == "points")
     assert values["weighted"] == values["share"]
     assert len({*values.values()}) == 3
+    call("export", "out", "--to", "csv", "--output", "out.csv")
+    call("reproduce", "out")
 
 
-def test_planted_accuracy_and_missing_items_are_found(run: Call, tmp_path: Path) -> None:
+def test_planted_accuracy_and_missing_items_are_found(run, tmp_path):
     run("out", "mode.ask=together", "judge.params={accuracy: 1, missing: 0.3}")
     judgments = lines(tmp_path / "out" / "judgments.jsonl")
     again = [judgment for judgment in judgments if len(judgment["items"]) < 3]
@@ -103,7 +103,7 @@ def test_planted_accuracy_and_missing_items_are_found(run: Call, tmp_path: Path)
     assert found["score/mean"]["worst_low"] < found["score/mean"]["worst_high"]
 
 
-def test_halo_is_found_by_comparing_runs(run: Call, call: Call, tmp_path: Path) -> None:
+def test_halo_is_found_by_comparing_runs(run, call, tmp_path):
     run("alone", "mode.ask=each")
     for name, halo in (("plain", 0), ("led", 0.8)):
         run(name, "mode.ask=together", f"judge.params={{halo: {halo}}}")
@@ -116,7 +116,7 @@ def test_halo_is_found_by_comparing_runs(run: Call, call: Call, tmp_path: Path) 
     assert found["led"]["low"] > 0
 
 
-def test_items_of_all_cases(run: Call, tmp_path: Path) -> None:
+def test_items_of_all_cases(run, tmp_path):
     write(tmp_path, [row(n) for n in range(5)])
     run("out", "mode.checklist=[Is polite, {criterion: Is short, required: true}]")
     verdict = lines(tmp_path / "out" / "verdicts.jsonl")[0]
@@ -135,7 +135,7 @@ def test_items_of_all_cases(run: Call, tmp_path: Path) -> None:
         (["x"], ("dataset.fields.checklist=rubric",), "no column 'rubric' for checklist"),
     ],
 )
-def test_mistakes_are_one_line(run: Call, tmp_path: Path, rubrics: list[Any], more: tuple[str, ...], said: str) -> None:
+def test_mistakes_are_one_line(run, tmp_path, rubrics, more, said):
     write(tmp_path, [row(1), row(2, rubrics=rubrics)])
     done = run("out", *more, status=1)
     assert said in done.line()
@@ -169,7 +169,7 @@ def table(path: Path, rubrics: list[Any]) -> None:
     "depth", [51, *(pytest.param(x, marks=pytest.mark.thorough) for x in (61, 120, 300, 450)), 3000]
 )
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "csv"])
-def test_a_deep_tree_is_one_line(call: Call, run: Call, tmp_path: Path, suffix: str, depth: int) -> None:
+def test_a_deep_tree_is_one_line(call, run, tmp_path, suffix, depth):
     inner = json.dumps(tree(50))
     text = f"[{inner}]"
     for _ in range(depth - 50):
@@ -192,7 +192,7 @@ def test_a_deep_tree_is_one_line(call: Call, run: Call, tmp_path: Path, suffix: 
 
 @pytest.mark.parametrize("depth", [51, *(pytest.param(x, marks=pytest.mark.thorough) for x in (120, 300)), 3000])
 @pytest.mark.parametrize("file", ["study.yaml", "experiments/deep.yaml", "conf/mode/deep.yaml", "config.yaml"])
-def test_a_deep_tree_in_a_config_is_one_line(run: Call, call: Call, tmp_path: Path, file: str, depth: int) -> None:
+def test_a_deep_tree_in_a_config_is_one_line(run, call, tmp_path, file, depth):
     inner = '{"criterion": "It is good", "parts": [' * depth + '"x"' + "]}" * depth
     path = tmp_path / file
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -207,7 +207,7 @@ def test_a_deep_tree_in_a_config_is_one_line(run: Call, call: Call, tmp_path: Pa
             load_config(str(path))
 
 
-def test_a_deep_tree_in_an_override_is_one_line(run: Call, call: Call) -> None:
+def test_a_deep_tree_in_an_override_is_one_line(run, call):
     for depth in (60, 120, 300):
         inner = "{criterion: x, parts: [" * depth + "x" + "]}" * depth
         done = call("plan", *BASE[1:], f"mode.checklist=[{inner}]", status=1)
@@ -216,9 +216,7 @@ def test_a_deep_tree_in_an_override_is_one_line(run: Call, call: Call) -> None:
 
 @pytest.mark.parametrize("key", ["points", "weight"])
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "csv", "parquet"])
-def test_a_number_that_is_nan_is_refused_in_json_and_absent_in_tables(
-    run: Call, call: Call, tmp_path: Path, suffix: str, key: str
-) -> None:
+def test_a_number_that_is_nan_is_refused_in_json_and_absent_in_tables(run, call, tmp_path, suffix, key):
     nan = float("nan")
     items = [{"criterion": "x", key: nan}, {"criterion": "y", key: 1.0, "parts": [{"criterion": "z", key: nan}]}]
     table(tmp_path / f"cases.{suffix}", items)
@@ -234,20 +232,20 @@ def test_a_number_that_is_nan_is_refused_in_json_and_absent_in_tables(
     assert f"checklist items whose {key} are NaN, read as absent: 2 (first: {place})" in "\n".join(map(str, notes))
 
 
-def test_nan_in_other_fields_of_json_is_absent(run: Call, call: Call, tmp_path: Path) -> None:
+def test_nan_in_other_fields_of_json_is_absent(run, call, tmp_path):
     write(tmp_path, [row(1), {**row(2), "context": float("nan"), "points": float("nan"), "more": {"x": float("nan")}}])
     run("out")
     [_, case] = lines(tmp_path / "out/cases.jsonl")
     assert case["metadata"] == {"points": None, "more": {"x": None}}
 
 
-def test_plan_counts_requests(run: Call, call: Call) -> None:
+def test_plan_counts_requests(run, call):
     data = ["dataset.path=cases.jsonl", "dataset.fields.checklist=rubrics"]
     assert "90" in call("plan", *BASE[1:], *data).out
     assert "30" in call("plan", *BASE[1:], *data, "mode.ask=together").out
 
 
-def test_the_report_shows_a_case_as_its_checklist(run: Call, tmp_path: Path) -> None:
+def test_the_report_shows_a_case_as_its_checklist(run, tmp_path):
     done = run("out", "judge.params={accuracy: 0.95}")
     assert "Agreement with the labels: accuracy " in done.out
     page = (tmp_path / "out" / "report.html").read_text()
@@ -260,7 +258,7 @@ def test_the_report_shows_a_case_as_its_checklist(run: Call, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("mlflow_store")
-def test_mlflow_has_one_assessment_per_item(run: Call, tmp_path: Path) -> None:
+def test_mlflow_has_one_assessment_per_item(run, tmp_path):
     write(tmp_path, [row(1)])
     run("out", f"tracking.uri=sqlite:///{tmp_path}/mlflow.db", "tracking=mlflow", "mode.ask=together")
     with sqlite3.connect(tmp_path / "mlflow.db") as base:
@@ -271,21 +269,15 @@ def test_mlflow_has_one_assessment_per_item(run: Call, tmp_path: Path) -> None:
     assert {name for name, source, _ in rows if source == "HUMAN"} == {"light", "sugar", "rude"}
 
 
-def test_a_sweep_ranks_judges_by_their_agreement_on_items(run: Call, tmp_path: Path) -> None:
+def test_a_sweep_ranks_judges_by_their_agreement_on_items(run, tmp_path):
     write(tmp_path, [row(n, rubrics=[{"criterion": f"Item {n}", "label": n % 2 == 0}]) for n in range(20)])
     done = run("sweep", "-m", "judge.params.accuracy=0.6,1.0", "hydra.sweep.dir=sweep")
     assert "checklist/accuracy" in done.out or "Agreement with annotators on items" in done.out
 
 
-def test_plan_export_and_reproduce(run: Call, call: Call, tmp_path: Path) -> None:
-    run("out")
-    call("export", "out", "--to", "csv", "--output", "out.csv")
-    call("reproduce", "out")
-
-
 @pytest.mark.local
 @pytest.mark.parametrize("prompt", ["en", pytest.param("zh", marks=pytest.mark.thorough)])
-def test_the_embedded_judge_answers_each_item(run: Call, tmp_path: Path, prompt: str) -> None:
+def test_the_embedded_judge_answers_each_item(run, tmp_path, prompt):
     write(tmp_path, [row(1)])
     run("out", "judge=smollm2", f"prompt={prompt}", "mode.ask=together")
     assert metrics(tmp_path / "out")["checklist/missing"]["value"] == 0.0

@@ -1,7 +1,5 @@
 """`scoring.cluster`, from the command line: what is resampled, what is said of it, and a column that is not there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import Done, fake, pair, shown
-from tests.support.fake_provider import Provider, said
+from tests.support.fake_provider import said
 
 Call = Callable[..., Done]
 CASES, TOPICS = 24, 6
 
 
 @pytest.fixture
-def run(call: Call, provider: Provider, tmp_path: Path) -> Call:
+def run(call, provider, tmp_path):
     """Runs a judge that is always right on pairs of six prompts and three topics."""
     provider.rule = lambda body: said("[[A]]" if shown(body)[0].startswith("good") else "[[B]]")
     rows = [
@@ -36,7 +34,7 @@ def told(folder: Path) -> tuple[int, dict, list[str], str]:
     return count, manifest["clusters"], notes, (folder / "findings.md").read_text()
 
 
-def test_the_prompt_is_the_cluster_unless_a_column_is_named(run: Call, call: Call, tmp_path: Path) -> None:
+def test_the_prompt_is_the_cluster_unless_a_column_is_named(run, call, tmp_path):
     done = run("hydra.run.dir=one")
     count, clusters, notes, findings = told(tmp_path / "one")
     assert (count, clusters) == (6, {"by": "prompt", "count": 6, "cases": 24})
@@ -55,7 +53,7 @@ def test_the_prompt_is_the_cluster_unless_a_column_is_named(run: Call, call: Cal
     assert "clusters" not in findings
 
 
-def test_compare_takes_the_runs_clusters_or_others(run: Call, call: Call, tmp_path: Path) -> None:
+def test_compare_takes_the_runs_clusters_or_others(run, call, tmp_path):
     run("hydra.run.dir=one", "scoring.cluster=topic")
     run("hydra.run.dir=two", "swap=none")
     for words, expected in (([], "3 clusters by topic"), (["cluster=prompt"], "6 clusters by prompt")):
@@ -64,9 +62,7 @@ def test_compare_takes_the_runs_clusters_or_others(run: Call, call: Call, tmp_pa
         assert expected in json.loads((tmp_path / "comparison.json").read_text())["clusters"]
 
 
-def test_a_column_that_no_case_has_is_one_line_before_anything_is_asked(
-    run: Call, call: Call, provider: Provider, tmp_path: Path
-) -> None:
+def test_a_column_that_no_case_has_is_one_line_before_anything_is_asked(run, call, provider, tmp_path):
     done = run("hydra.run.dir=one", "scoring.cluster=topics", status=1)
     assert done.err.strip().splitlines()[-1] == (
         "evalkit: scoring.cluster=topics: no case has this column; did you mean 'topic'?"

@@ -1,7 +1,5 @@
 """`evalkit compare` and `evalkit drift`: run folders and recorded runs, down to their files and exit status."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable, Sequence
@@ -27,7 +25,7 @@ Make = Callable[..., Path]
 
 
 @pytest.fixture
-def make_run(tmp_path: Path) -> Make:
+def make_run(tmp_path):
     """Write a run folder of (label, first pass, second pass) for each case."""
 
     def make(name: str, rows: list[tuple[str, str | None, str | None]], judge: str = "m") -> Path:
@@ -55,7 +53,7 @@ def make_run(tmp_path: Path) -> Make:
     return make
 
 
-def test_each_run_has_its_decision_and_no_other(make_run: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_each_run_has_its_decision_and_no_other(make_run, tmp_path, capsys):
     rows = [("AB"[n % 2], *("AB"[(n + (n % 20 == 1)) % 2],) * 2) for n in range(200)]
     coin = [("AB"[n % 2], *("AB"[n // 2 % 2],) * 2) for n in range(160)]
     runs = make_run("one", rows, "good"), make_run("two", coin, "coin")
@@ -76,7 +74,7 @@ ROWS = [("A", "A", "A"), ("B", "B", "B"), ("A", "A", "B"), ("B", "A", "A"), ("A"
 OTHER = [("A", "A", "A"), ("B", "A", "A"), ("A", "B", "B"), ("B", "A", "A"), ("A", "A", "B"), ("B", "B", "B")] * 4
 
 
-def test_it_prints_and_writes_what_it_found(make_run: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_it_prints_and_writes_what_it_found(make_run, tmp_path, capsys):
     one, two = make_run("one", ROWS, "good"), make_run("two", OTHER, "bad")
     assert main(["compare", str(one), str(two), f"folder={tmp_path / 'found'}", "bootstrap=200"]) == 0
     out = capsys.readouterr().out
@@ -96,9 +94,7 @@ def test_it_prints_and_writes_what_it_found(make_run: Make, tmp_path: Path, caps
     )
 
 
-def test_three_runs_of_one_judge_go_by_their_folders(
-    make_run: Make, capsys: pytest.CaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_three_runs_of_one_judge_go_by_their_folders(make_run, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, rows in (("x=1", ROWS), ("x=2", OTHER), ("x=3", ROWS[:12])):
         make_run(name, rows)
@@ -126,14 +122,7 @@ def test_three_runs_of_one_judge_go_by_their_folders(
         (["one", "two", "folder=one/config.yaml"], "cannot be written"),
     ],
 )
-def test_a_mistake_is_one_line(
-    make_run: Make,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture,
-    words: list[str],
-    complaint: str,
-) -> None:
+def test_a_mistake_is_one_line(make_run, tmp_path, monkeypatch, capsys, words, complaint):
     monkeypatch.chdir(tmp_path)
     make_run("one", ROWS, "a")
     make_run("two", OTHER, "b")
@@ -144,9 +133,7 @@ def test_a_mistake_is_one_line(
 
 
 @pytest.mark.usefixtures("mlflow_store")
-def test_a_run_is_fetched_from_mlflow(
-    make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_run_is_fetched_from_mlflow(make_run, tmp_path, monkeypatch, capsys):
     from evalkit.runs import read_run
 
     monkeypatch.chdir(tmp_path)
@@ -162,7 +149,7 @@ def test_a_run_is_fetched_from_mlflow(
 
 
 @pytest.mark.usefixtures("mlflow_store")
-def test_a_recorded_run_that_is_not_ours(make_run: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_recorded_run_that_is_not_ours(make_run, tmp_path, capsys):
     two = make_run("two", OTHER)
     tracker = make_tracker(TrackingConfig(uri=f"sqlite:///{tmp_path / 'mlflow.db'}"))
     client = tracker._client()
@@ -173,9 +160,7 @@ def test_a_recorded_run_that_is_not_ours(make_run: Make, tmp_path: Path, capsys:
     assert f"MLflow run {run_id}: has no run folder; name a run" in capsys.readouterr().err
 
 
-def test_runs_that_share_judge_and_folder_name_go_by_their_paths(
-    make_run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_runs_that_share_judge_and_folder_name_go_by_their_paths(make_run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     make_run("first/run", ROWS)
     make_run("second/run", OTHER)
@@ -210,9 +195,7 @@ def replayed(folder: Path, model: str, strategy: str) -> list[tuple[str, str | N
         *(pytest.param(x, marks=pytest.mark.thorough) for x in (("PaLM2", "Vanilla"), ("GPT-4", "Vanilla_NoRules"))),
     ],
 )
-def test_two_published_judges(
-    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: tuple[str, str]
-) -> None:
+def test_two_published_judges(shared, tmp_path, monkeypatch, other):
     """Imported as published, then compared: both by command."""
     monkeypatch.chdir(tmp_path)
     folder = shared / "data" / "llmbar" / "Natural"
@@ -250,15 +233,13 @@ def _resolved(first: str | None, second: str | None) -> str | None:
     return None if first is None or second is None else first if first == second else "TIE"
 
 
-def test_where_nothing_can_be_tested_it_says_so(make_run: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_where_nothing_can_be_tested_it_says_so(make_run, tmp_path, capsys):
     one, two = make_run("one", ROWS), make_run("lost", [(label, None, None) for label, *_ in ROWS])
     assert main(["compare", str(one), str(two), f"folder={tmp_path / 'found'}", "bootstrap=50"]) == 0
     assert "Nothing could be tested" in capsys.readouterr().out
 
 
-def test_cases_too_few_to_show_any_difference_are_called_so(
-    make_run: Make, tmp_path: Path, capsys, monkeypatch
-) -> None:
+def test_cases_too_few_to_show_any_difference_are_called_so(make_run, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     one = make_run("one", [("A", "A", "A"), ("B", "B", "B"), ("A", "B", "B")])
     two = make_run("two", [("A", "B", "B"), ("B", "B", "B"), ("A", "A", "A")])
@@ -273,7 +254,7 @@ GOOD, BAD = right_in(LABELS, 0.9, 1), right_in(LABELS, 0.6, 2)
 
 
 @pytest.fixture
-def make_drift_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def make_drift_run(tmp_path, monkeypatch):
     """Write a run folder of verdicts and labels."""
     monkeypatch.chdir(tmp_path)
 
@@ -302,9 +283,7 @@ def files(folder: Path) -> dict[str, bytes]:
         (LABELS, LABELS, 0, "Better"),
     ],
 )
-def test_the_state_is_the_exit_status(
-    make_drift_run: Make, tmp_path: Path, capsys: pytest.CaptureFixture, after: Any, labels: Any, status: int, word: str
-) -> None:
+def test_the_state_is_the_exit_status(make_drift_run, tmp_path, capsys, after, labels, status, word):
     make_drift_run("before", GOOD, labels), make_drift_run("after", after, labels)
     before = files(tmp_path)
     assert main(["drift", "before", "after", "bootstrap=200"]) == status
@@ -314,7 +293,7 @@ def test_the_state_is_the_exit_status(
     assert files(tmp_path) == before  # nothing is written
 
 
-def test_json_is_one_object_for_alerts(make_drift_run: Make, capsys: pytest.CaptureFixture) -> None:
+def test_json_is_one_object_for_alerts(make_drift_run, capsys):
     make_drift_run("before", GOOD), make_drift_run("after", BAD, judge={"model": "new"})
     assert main(["drift", "before", "after", "--json", "drift.margin=0.1"]) == 4
     found = json.loads(capsys.readouterr().out)
@@ -325,18 +304,14 @@ def test_json_is_one_object_for_alerts(make_drift_run: Make, capsys: pytest.Capt
     assert found["findings_zh"][0].startswith("变差：")
 
 
-def test_the_margin_is_that_of_the_run_after_or_of_the_command(
-    make_drift_run: Make, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_margin_is_that_of_the_run_after_or_of_the_command(make_drift_run, capsys):
     make_drift_run("before", GOOD), make_drift_run("after", BAD, scoring={"bootstrap": 100, "margin": 0.5})
     assert main(["drift", "before", "after"]) == 0
     assert "within the margin of 50 points" in capsys.readouterr().out
     assert main(["drift", "before", "after", "drift.margin=0.1"]) == 4
 
 
-def test_labels_of_a_file_replace_those_of_the_runs(
-    make_drift_run: Make, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_labels_of_a_file_replace_those_of_the_runs(make_drift_run, tmp_path, capsys):
     make_drift_run("before", GOOD, ["A"] * 200), make_drift_run("after", BAD, ["A"] * 200)
     rows = [{"case_id": str(k), "annotator": "ann", "label": label} for k, label in enumerate(LABELS)]
     rows.append({"case_id": "of another run", "annotator": "ann", "label": "A"})
@@ -368,9 +343,7 @@ def test_labels_of_a_file_replace_those_of_the_runs(
         (["before", "after", "--labels", "missing.csv"], "missing.csv"),
     ],
 )
-def test_a_mistake_in_drift_is_one_line(
-    make_drift_run: Make, capsys: pytest.CaptureFixture, words: list[str], complaint: str
-) -> None:
+def test_a_mistake_in_drift_is_one_line(make_drift_run, capsys, words, complaint):
     make_drift_run("before", GOOD), make_drift_run("after", GOOD)
     assert main(["drift", *words]) == 1
     out, err = capsys.readouterr()
@@ -379,9 +352,7 @@ def test_a_mistake_in_drift_is_one_line(
     assert not out
 
 
-def test_a_run_before_without_verdicts_is_not_a_lack_of_labels(
-    make_drift_run: Make, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_run_before_without_verdicts_is_not_a_lack_of_labels(make_drift_run, capsys):
     make_drift_run("before", [None] * 200), make_drift_run("after", GOOD)
     assert main(["drift", "before", "after"]) == 5
     first = capsys.readouterr().out.strip().splitlines()[1]
@@ -390,7 +361,7 @@ def test_a_run_before_without_verdicts_is_not_a_lack_of_labels(
     )
 
 
-def test_names_of_models_cannot_move_the_cursor(make_drift_run: Make, capsys: pytest.CaptureFixture) -> None:
+def test_names_of_models_cannot_move_the_cursor(make_drift_run, capsys):
     make_drift_run("before", GOOD), make_drift_run("after", GOOD, judge={"model": "m\x1b[2J\x07[bold]"})
     assert main(["drift", "before", "after"]) == 0
     out = capsys.readouterr().out
@@ -400,7 +371,7 @@ def test_names_of_models_cannot_move_the_cursor(make_drift_run: Make, capsys: py
 
 
 @pytest.mark.usefixtures("mlflow_store")
-def test_drift_of_a_run_from_mlflow(make_drift_run: Make, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_drift_of_a_run_from_mlflow(make_drift_run, tmp_path, capsys):
     from evalkit.config import TrackingConfig
     from evalkit.tracking import make_tracker
 
@@ -419,9 +390,7 @@ def test_drift_of_a_run_from_mlflow(make_drift_run: Make, tmp_path: Path, capsys
         *(pytest.param(x, marks=pytest.mark.thorough) for x in ("gpt-3.5-turbo-0125", "reka-flash-20240226")),
     ],
 )
-def test_two_published_judges_of_three_systems(
-    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, system: str
-) -> None:
+def test_two_published_judges_of_three_systems(shared, tmp_path, monkeypatch, capsys, system):
     """GPT-4o scores lower than GPT-4 Turbo and much as itself a month later; without labels, no judge is worse."""
     monkeypatch.chdir(tmp_path)
     runs = {"turbo": "v2.0522/gpt-4-turbo-2024-04-09", "may": "v2.0522/gpt-4o-2024-05-13"}

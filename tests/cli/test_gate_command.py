@@ -1,7 +1,5 @@
 """A gate on the command line, also on a slice: exit status, files, and what is said of it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -21,7 +19,7 @@ from evalkit.scoring import score_run
 from evalkit.tracking.contents import tags
 from tests.scoring.drift_runs import pairs
 from tests.support.command_line import Done, fake, pair, shown
-from tests.support.fake_provider import Provider, Reply, said
+from tests.support.fake_provider import Reply, said
 
 Call = Callable[..., Done]
 HELD = "gate={agreement/accuracy: '>= 0.3', position/consistency: '>= 0.5'}"
@@ -36,7 +34,7 @@ def half(body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def run(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+def run(call, provider, tmp_path, monkeypatch):
     """Runs a judge on twenty pairs."""
     provider.rule = half
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
@@ -54,9 +52,7 @@ def states(folder: Path) -> list[str]:
     return [rule["state"] for rule in json.loads((folder / "gate.json").read_text())["rules"]]
 
 
-def test_a_run_is_held_against_its_gate_and_so_is_what_is_scored_again(
-    run: Call, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_held_against_its_gate_and_so_is_what_is_scored_again(run, call, tmp_path, monkeypatch):
     step, folder = tmp_path / "step.md", tmp_path / "r"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(step))
     done = run("hydra.run.dir=r", HELD)
@@ -95,7 +91,7 @@ def test_a_run_is_held_against_its_gate_and_so_is_what_is_scored_again(
     assert "gate" not in read_run(folder).manifest
 
 
-def test_a_gate_on_the_decision_reads_that_of_the_run(run: Call, call: Call, tmp_path: Path) -> None:
+def test_a_gate_on_the_decision_reads_that_of_the_run(run, call, tmp_path):
     folder = tmp_path / "r"
     done = run("hydra.run.dir=r", "gate.decision=rates_corrected", "dataset.limit=4")
     decision = json.loads((folder / "metrics.json").read_text())["decision"]
@@ -117,9 +113,7 @@ def test_a_gate_on_the_decision_reads_that_of_the_run(run: Call, call: Call, tmp
     [(True, "held", "Trust this judge "), (False, "failed", "none: Do not trust this judge")],
 )
 @pytest.mark.parametrize("panel", [False, pytest.param(True, marks=pytest.mark.thorough)])
-def test_enough_labels_hold_or_fail_a_gate_on_the_decision(
-    run: Call, tmp_path: Path, right: bool, state: str, said: str, panel: bool
-) -> None:
+def test_enough_labels_hold_or_fail_a_gate_on_the_decision(run, tmp_path, right, state, said, panel):
     order = "response_a", "response_b"
     rows = []
     for n in range(120):
@@ -153,22 +147,20 @@ def test_enough_labels_hold_or_fail_a_gate_on_the_decision(
         ("{no_worse_than: {run: r, metric: win_rate/a}}", "gate.no_worse_than: it is not known whether more of win_"),
     ],
 )
-def test_what_a_gate_cannot_name_is_said_before_anything_is_asked(
-    run: Call, provider: Provider, tmp_path: Path, gate: str, said: str
-) -> None:
+def test_what_a_gate_cannot_name_is_said_before_anything_is_asked(run, provider, tmp_path, gate, said):
     assert said in run("hydra.run.dir=r", f"gate={gate}", status=1).line()
     assert not provider.requests
     assert not (tmp_path / "r").exists()
 
 
-def test_a_rule_that_cannot_be_read_is_said_with_its_place(run: Call, call: Call, tmp_path: Path) -> None:
+def test_a_rule_that_cannot_be_read_is_said_with_its_place(run, call, tmp_path):
     (tmp_path / "study.yaml").write_text("defaults: [config, _self_]\ngate:\n  tie_rate: five\n")
     assert call("run", "study.yaml", status=1).line().startswith("study.yaml:3: gate.tie_rate.value: is not a bound")
     said = run("gate.agreement/kappa='>= 0.6'", status=1).line()
     assert said.endswith("write 'gate={METRIC: \"RULE\"}': a metric's name cannot be before the =")
 
 
-def test_what_others_judged_is_held_against_a_gate_too(call: Call, tmp_path: Path) -> None:
+def test_what_others_judged_is_held_against_a_gate_too(call, tmp_path):
     rows = [f"{n},Name a prime.,7,9,ours,{order},A" for n in range(4) for order in ("ab", "ba")]
     (tmp_path / "judged.csv").write_text("\n".join(["id,prompt,response_a,response_b,better,shown_first,label", *rows]))
     fields = ["--fields", "winner=better", "order=shown_first", "label=label", "--map", "ours=B", "--map", "theirs=A"]
@@ -178,11 +170,11 @@ def test_what_others_judged_is_held_against_a_gate_too(call: Call, tmp_path: Pat
     assert states(tmp_path / "r") == ["failed"]
 
 
-def test_help_tells_the_exit_status_of_a_gate(call: Call) -> None:
+def test_help_tells_the_exit_status_of_a_gate(call):
     assert "4 failed gate, failed reproduction" in call("run", "--help").out
 
 
-def test_every_metric_of_a_run_could_have_been_named(run: Call, tmp_path: Path) -> None:
+def test_every_metric_of_a_run_could_have_been_named(run, tmp_path):
     run("hydra.run.dir=r")
     result = read_run(tmp_path / "r")
     rules = dict.fromkeys(result.metrics, ">= 0")
@@ -190,7 +182,7 @@ def test_every_metric_of_a_run_could_have_been_named(run: Call, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_run_is_no_worse_than_another_by_the_cases_that_both_have(run: Call, call: Call, tmp_path: Path) -> None:
+def test_a_run_is_no_worse_than_another_by_the_cases_that_both_have(run, call, tmp_path):
     """The one prefers the first response of all pairs, the other of half of them; neither ever contradicts itself."""
     run("hydra.run.dir=good", model="good")
     lead = "{no_worse_than: {run: good, metric: position/consistency, margin: 0.02}}"
@@ -203,7 +195,7 @@ def test_a_run_is_no_worse_than_another_by_the_cases_that_both_have(run: Call, c
 
 
 @pytest.mark.slow
-def test_a_sweep_goes_on_past_a_gate_that_failed_and_ends_with_its_status(run: Call, tmp_path: Path) -> None:
+def test_a_sweep_goes_on_past_a_gate_that_failed_and_ends_with_its_status(run, tmp_path):
     done = run("hydra.sweep.dir=sweep", FAILED, "swap=both,none", "-m", status=4)
     assert [states(tmp_path / "sweep" / job) for job in "01"] == [["failed"], ["failed"]]
     assert "Leaderboard of 2 jobs" in done.out
@@ -214,14 +206,14 @@ def test_a_sweep_goes_on_past_a_gate_that_failed_and_ends_with_its_status(run: C
     assert states(tmp_path / "sweep" / "0") == ["held", "held"]
 
 
-def test_the_outcome_of_a_gate_that_does_not_fail_is_printed(run: Call, call: Call) -> None:
+def test_the_outcome_of_a_gate_that_does_not_fail_is_printed(run, call):
     passed = run(HELD, "hydra.run.dir=first").out
     assert passed.splitlines()[-1] == "gate: all 2 rules passed"
     undecided = call("score", "first", "gate={agreement/accuracy: '>= 0.7'}").out.splitlines()[-1]
     assert undecided.startswith("gate: agreement/accuracy >= 0.7 undecided: ")
 
 
-def test_a_mistyped_key_or_rule_of_a_finished_run_gets_the_right_spelling(run: Call, call: Call) -> None:
+def test_a_mistyped_key_or_rule_of_a_finished_run_gets_the_right_spelling(run, call):
     run("hydra.run.dir=first")
     assert call("score", "first", "tie.treshold=0.5", status=1).line().endswith("here; did you mean 'tie.threshold'?")
     wrong = call("score", "first", "gate.agreement/accuracy=>= 0.3", status=1).line()
@@ -230,7 +222,7 @@ def test_a_mistyped_key_or_rule_of_a_finished_run_gets_the_right_spelling(run: C
 
 
 @pytest.fixture
-def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def judged(tmp_path, monkeypatch):
     """Write a run that is right in English and wrong in half of the German and Japanese cases."""
     monkeypatch.chdir(tmp_path)
     languages = [("en", "de", "ja/JP")[n % 3] for n in range(120)]
@@ -256,8 +248,12 @@ def rules(run: Path) -> dict[str, str]:
     return {rule["metric"]: rule["state"] for rule in gate["rules"]}
 
 
-def test_a_slice_passes_or_fails_on_its_own(judged: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_slice_passes_or_fails_on_its_own_and_a_missing_one_is_one_line(judged, capsys):
     capsys.readouterr()
+    assert main(["score", "run", "gate={slice/language/dee/agreement/kappa: '>= 0.6'}"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "did you mean 'slice/language/de/agreement/kappa'?" in line
+    assert not (judged / "gate.json").exists()
     rule = "gate={slice/language/en/agreement/kappa: '>= 0.6', slice/language/de/agreement/kappa: '>= 0.6'}"
     assert main(["score", "run", rule]) == 4
     assert rules(judged) == {
@@ -267,11 +263,3 @@ def test_a_slice_passes_or_fails_on_its_own(judged: Path, capsys: pytest.Capture
     assert "gate failed: slice/language/de/agreement/kappa" in capsys.readouterr().err
     assert main(["score", "run", "gate={slice/language/en/agreement/kappa: '>= 0.6'}"]) == 0
     assert main(["score", "run", "gate={slice/language/ja_2f_JP/agreement/accuracy: '<= 0.7'}"]) == 0
-
-
-def test_a_slice_that_the_run_does_not_have_is_one_line(judged: Path, capsys: pytest.CaptureFixture) -> None:
-    capsys.readouterr()
-    assert main(["score", "run", "gate={slice/language/dee/agreement/kappa: '>= 0.6'}"]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "did you mean 'slice/language/de/agreement/kappa'?" in line
-    assert not (judged / "gate.json").exists()

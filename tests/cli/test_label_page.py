@@ -1,14 +1,12 @@
 """The page to label on: in Chromium with the keyboard, and as a server that others try to misuse."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
@@ -56,7 +54,7 @@ def pair(number: int, winners: tuple[str, str], text: str = "") -> list[dict[str
 
 
 @pytest.fixture(scope="module")
-def pairs_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pairs_once(tmp_path_factory):
     """A run of twelve pairs: the judge says A, B, or changes its mind."""
     winners, folder = [("A", "A"), ("B", "B"), ("A", "B")], tmp_path_factory.mktemp("pairs")
     with pytest.MonkeyPatch.context() as patch:
@@ -65,14 +63,14 @@ def pairs_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def pairs(pairs_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def pairs(pairs_once, tmp_path, monkeypatch):
     """A copy of that run."""
     monkeypatch.chdir(tmp_path)
     return Path(shutil.copytree(pairs_once, tmp_path / "run"))
 
 
 @pytest.fixture
-def graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def graded(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [{"id": str(n), "prompt": f"Question {n}", "response": f"Answer {n}", "judge": "j"} for n in range(6)]
 
@@ -83,7 +81,7 @@ def graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
 
 
 @pytest.fixture
-def visit(browser: Any) -> Iterator[Callable[..., Any]]:
+def visit(browser):
     """Opens a page; script errors, errors on the console and requests elsewhere are complaints."""
     contexts, complaints = [], []
 
@@ -230,7 +228,7 @@ def test_scores_have_digits_or_a_field(graded, visit, top, keys):
 
 
 @pytest.fixture
-def checklists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def checklists(tmp_path, monkeypatch):
     """A run of two cases, one with a group of items."""
     monkeypatch.chdir(tmp_path)
     group = {"criterion": "Is polite", "parts": [{"id": "hi", "criterion": "Says hello"}, "Says goodbye"]}

@@ -1,7 +1,5 @@
 """`evalkit plan` and the estimate of what is left: what numbers rest on, and how near they are; labels still needed."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -33,7 +31,7 @@ DATA = ["dataset=file", "dataset.path=cases.jsonl", "swap=both"]
 
 
 @pytest.fixture
-def provider(provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Provider:
+def provider(provider, monkeypatch, tmp_path):
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     texts = (json.dumps(pair(number)) for number in range(12))
     (tmp_path / "cases.jsonl").write_text("".join(f"{text}\n" for text in texts))
@@ -61,7 +59,7 @@ def paid(*runs: str) -> float:
     return sum(float(json.loads(Path(run, "metrics.json").read_bytes())["cost_usd"]) for run in runs)
 
 
-def test_estimates_are_what_the_run_then_costs(call: Call, provider: Provider) -> None:
+def test_estimates_are_what_the_run_then_costs(call, provider):
     call("run", *words(provider, PRICE, "dataset.limit=4"), *BRIEF, "hydra.run.dir=some")
     planned = call("plan", *words(provider, PRICE))
     assert "from 8 stored for the same prompts" in planned.out
@@ -70,7 +68,7 @@ def test_estimates_are_what_the_run_then_costs(call: Call, provider: Provider) -
     assert dollars(call("plan", *words(provider, PRICE))) == 0
 
 
-def test_other_answers_of_the_same_judge_and_format_tell_how_long_answers_are(call: Call, provider: Provider) -> None:
+def test_other_answers_of_the_same_judge_and_format_tell_how_long_answers_are(call, provider):
     other = ["prompt=zh", "criteria=overall"]
     assumed = call("plan", *words(provider, PRICE)).out
     assert re.search(r"length of answers: 150 tokens assumed", assumed)
@@ -84,7 +82,7 @@ def test_other_answers_of_the_same_judge_and_format_tell_how_long_answers_are(ca
     assert "length of answers: 20 tokens" in call("plan", *words(provider, "judge.max_tokens=20", model="another")).out
 
 
-def test_a_panel_is_priced_judge_by_judge(call: Call, provider: Provider) -> None:
+def test_a_panel_is_priced_judge_by_judge(call, provider):
     def panel(*prices: str) -> list[str]:
         judges = ",".join(
             f"{{name: j{k}, model: openai/m{k}, api_base: '{provider.api_base}', transport: direct{price}}}"
@@ -102,7 +100,7 @@ def test_a_panel_is_priced_judge_by_judge(call: Call, provider: Provider) -> Non
     assert dollars(call("plan", *panel(one, two))) == 0
 
 
-def test_limits_and_the_jobs_of_a_sweep_tell_the_time(call: Call, provider: Provider) -> None:
+def test_limits_and_the_jobs_of_a_sweep_tell_the_time(call, provider):
     planned = call("plan", *words(provider, PRICE, "judge.rpm=6", "tie.threshold=0,0.5", "-m"))
     lines = [re.split(r"\s{2,}", line.strip()) for line in planned.out.splitlines()]
     *jobs, columns = [dict(zip(lines[0], line, strict=True)) for line in lines[1:] if len(line) == len(lines[0])]
@@ -117,7 +115,7 @@ def counts(planned: Done) -> list[list[str]]:
     return [row for row in rows if len(row) > 5]
 
 
-def test_a_plan_counts_equal_requests_once(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_a_plan_counts_equal_requests_once(call, provider, tmp_path):
     same = pair(0) | {"id": "again"}
     alike = pair(1) | {"id": "alike", "response_b": "good 1"}
     with (tmp_path / "cases.jsonl").open("a") as file:
@@ -125,7 +123,7 @@ def test_a_plan_counts_equal_requests_once(call: Call, provider: Provider, tmp_p
     assert counts(call("plan", *words(provider, PRICE)))[0][1:4] == ["28", "0", "25"]
 
 
-def test_a_plan_refuses_a_gate_on_what_the_run_cannot_have(call: Call, provider: Provider) -> None:
+def test_a_plan_refuses_a_gate_on_what_the_run_cannot_have(call, provider):
     gate = "gate={agreement/acuracy: '>= 0.5'}"
     refused = call("plan", *words(provider, gate), status=1)
     assert refused.line() == "gate.agreement/acuracy: no such metric; did you mean 'agreement/accuracy'?"
@@ -137,7 +135,7 @@ def test_a_plan_refuses_a_gate_on_what_the_run_cannot_have(call: Call, provider:
     assert len(provider.requests) == 24
 
 
-def test_a_pilot_is_paid_once_and_the_run_goes_on_from_it(call: Call, provider: Provider) -> None:
+def test_a_pilot_is_paid_once_and_the_run_goes_on_from_it(call, provider):
     planned = call("plan", *words(provider, PRICE), "--pilot", "8")
     assert len(provider.requests) == 8
     assert re.search(r"length of answers: \d+ tokens from 8 stored for the same prompts \(± [1-9]\d*\)\.", planned.out)
@@ -153,7 +151,7 @@ def test_a_pilot_is_paid_once_and_the_run_goes_on_from_it(call: Call, provider: 
     assert len({json.dumps(body) for body in provider.requests}) == 24
 
 
-def test_a_pilot_asks_each_judge_the_same_once_for_all_jobs_that_share_it(call: Call, provider: Provider) -> None:
+def test_a_pilot_asks_each_judge_the_same_once_for_all_jobs_that_share_it(call, provider):
     judges = ",".join(
         f"{{name: j{k}, model: openai/m{k}, api_base: '{provider.api_base}', transport: direct}}" for k in range(2)
     )
@@ -178,12 +176,12 @@ def test_a_pilot_asks_each_judge_the_same_once_for_all_jobs_that_share_it(call: 
         (["--pilot", "4", "gate={agreement/acuracy: '> 0'}"], "gate.agreement/acuracy: no such metric"),
     ],
 )
-def test_a_pilot_that_cannot_be_is_one_line(more: list[str], said: str, call: Call, provider: Provider) -> None:
+def test_a_pilot_that_cannot_be_is_one_line(more, said, call, provider):
     assert call("plan", *words(provider, PRICE), *more, status=1).line().startswith(said)
     assert provider.requests == []
 
 
-def test_a_pilot_without_an_answer_is_told_and_the_plan_guesses(call: Call, provider: Provider) -> None:
+def test_a_pilot_without_an_answer_is_told_and_the_plan_guesses(call, provider):
     provider.rule = lambda body: refused(400, "not today")
     planned = call("plan", *words(provider, PRICE, "runner.retries=0"), "--pilot", "2", status=2)
     assert "2 failed" in planned.out
@@ -192,7 +190,7 @@ def test_a_pilot_without_an_answer_is_told_and_the_plan_guesses(call: Call, prov
     assert "not today" in planned.err
 
 
-def test_a_guess_says_what_would_measure_it(call: Call, provider: Provider) -> None:
+def test_a_guess_says_what_would_measure_it(call, provider):
     assert "--pilot 20 measures it for the price" in call("plan", *words(provider, PRICE)).out
     call("run", *words(provider, PRICE, "dataset.limit=2"), *BRIEF, "hydra.run.dir=some")
     assert "would measure" not in call("plan", *words(provider, PRICE)).out
@@ -207,7 +205,7 @@ def test_a_guess_says_what_would_measure_it(call: Call, provider: Provider) -> N
         ({}, None, None),
     ],
 )
-def test_what_calls_take_is_told_by_limits_and_latency(judge, seconds, expected) -> None:
+def test_what_calls_take_is_told_by_limits_and_latency(judge, seconds, expected):
     plan = SimpleNamespace(unique=32, prompt_tokens=100)
     part = Part(JudgeConfig(model="m", **judge), plan, Length(10.0, seconds, "own"))  # type: ignore[arg-type]
     assert minutes([part], RunnerConfig(concurrency=16)) == (None if expected is None else pytest.approx(expected))
@@ -234,7 +232,7 @@ def part(requests: int, seconds: float | None = 6.0, **judge: object) -> Part:
         ([], 0.0),
     ],
 )
-def test_the_time_is_the_longest_that_any_limit_makes_it(parts: list[Part], expected: float | None) -> None:
+def test_the_time_is_the_longest_that_any_limit_makes_it(parts, expected):
     assert minutes(parts, RunnerConfig(concurrency=8)) == expected
 
 
@@ -242,7 +240,7 @@ def progress(done: int, elapsed: float, total: int | None = 1000) -> Progress:
     return Progress(done, total, 0, done, 0, 0, 0, 0, None, elapsed=elapsed)
 
 
-def test_the_rate_is_that_of_the_last_seconds() -> None:
+def test_the_rate_is_that_of_the_last_seconds():
     rate = Rate()
     assert rate.now() is None
     for second in range(1, 101):  # one answer per second, then ten
@@ -251,7 +249,7 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert RECENT < 50
 
 
-def test_the_time_left_is_not_estimated_from_the_first_answers() -> None:
+def test_the_time_left_is_not_estimated_from_the_first_answers():
     assert seconds_left(progress(1, 5.0), 2.0) is None
     assert seconds_left(progress(50, 25.0), 2.0) == 475.0
     assert seconds_left(progress(1000, 500.0), 2.0) is None
@@ -262,11 +260,11 @@ def test_the_time_left_is_not_estimated_from_the_first_answers() -> None:
     ("seconds", "words"),
     [(None, ""), (4.4, "4 s"), (89.0, "89 s"), (95.0, "2 min"), (5000.0, "83 min"), (7500.0, "2 h 5 min")],
 )
-def test_a_duration_is_in_the_largest_unit_that_fits(seconds: float | None, words: str) -> None:
+def test_a_duration_is_in_the_largest_unit_that_fits(seconds, words):
     assert as_time(seconds) == words
 
 
-def test_each_step_of_a_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_step_of_a_run_is_shown(capsys):
     with ProgressDisplay(Job(load_config(), Path(), None)) as display:
         for step in (progress(6, 10 * EVERY), progress(7, 1.5 * EVERY), progress(8, 3 * EVERY)):
             display.update(step)
@@ -278,7 +276,7 @@ LABELS = truth(100)
 
 
 @pytest.fixture
-def make_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunResult]:
+def make_run(tmp_path, monkeypatch):
     """Write a run folder."""
     monkeypatch.chdir(tmp_path)
 
@@ -293,7 +291,7 @@ def make_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., R
     return make
 
 
-def test_labels_for_a_width_and_for_a_gate(make_run: Callable[..., RunResult], capsys: pytest.CaptureFixture) -> None:
+def test_labels_for_a_width_and_for_a_gate(make_run, capsys):
     metrics = make_run(gate={"agreement/kappa": ">= 0.6", "tie_rate": "<= 0.5"}).metrics
     files = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     assert main(["plan", "--labels", "run", "--width", "0.05"]) == 0
@@ -313,9 +311,7 @@ def test_labels_for_a_width_and_for_a_gate(make_run: Callable[..., RunResult], c
     assert " 0\n" in out
 
 
-def test_a_run_without_labels_says_how_many_are_needed_first(
-    make_run: Callable[..., RunResult], capsys: pytest.CaptureFixture
-) -> None:
+def test_a_run_without_labels_says_how_many_are_needed_first(make_run, capsys):
     make_run([None] * 100)
     assert main(["plan", "--labels", "run"]) == 0
     assert capsys.readouterr().out.startswith("Label about 170 pairs first")
@@ -336,9 +332,7 @@ def test_a_run_without_labels_says_how_many_are_needed_first(
         (["--labels", "run", "gate={nonsense: '>= 0.5'}"], "choose from agreement/ac1, agreement/accuracy, "),
     ],
 )
-def test_a_mistake_is_one_line(
-    make_run: Callable[..., RunResult], capsys: pytest.CaptureFixture, words: list[str], complaint: str
-) -> None:
+def test_a_mistake_is_one_line(make_run, capsys, words, complaint):
     make_run()
     assert main(["plan", *words]) == 1
     (line,) = capsys.readouterr().err.splitlines()

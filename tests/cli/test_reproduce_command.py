@@ -1,7 +1,5 @@
 """`evalkit reproduce`: a run done again from stored answers, and what is said when it comes out otherwise."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -21,13 +19,13 @@ Call = Callable[..., Done]
 
 
 @pytest.fixture
-def provider(provider: Provider) -> Provider:
+def provider(provider):
     provider.rule = prefers()
     return provider
 
 
 @pytest.fixture
-def ran(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def ran(call, provider, tmp_path, monkeypatch):
     """The folder of a run of six pairs."""
     write_cases(tmp_path, 6)
     call("run", *words(provider))
@@ -53,9 +51,7 @@ def names(folder: Path) -> set[str]:
     return {p.name for p in folder.iterdir() if not p.name.startswith("store.sqlite")}
 
 
-def test_a_run_comes_out_the_same_and_stays_as_it_was(
-    call: Call, provider: Provider, ran: Path, tmp_path: Path
-) -> None:
+def test_a_run_comes_out_the_same_and_stays_as_it_was(call, provider, ran, tmp_path):
     before, asked, there = contents(ran), len(provider.requests), names(tmp_path)
     done = call("reproduce", "first")
     count = len(json.loads((ran / "metrics.json").read_text())["metrics"])
@@ -66,7 +62,7 @@ def test_a_run_comes_out_the_same_and_stays_as_it_was(
     assert names(tmp_path) == there
 
 
-def test_one_bit_of_one_metric_is_seen(call: Call, ran: Path) -> None:
+def test_one_bit_of_one_metric_is_seen(call, ran):
     import math
 
     metrics = json.loads((ran / "metrics.json").read_text())
@@ -85,7 +81,7 @@ def test_one_bit_of_one_metric_is_seen(call: Call, ran: Path) -> None:
     assert [change["what"] for change in found["metrics"]] == ["agreement/accuracy value"]
 
 
-def test_metrics_that_came_with_a_later_evalkit_are_no_difference(call: Call, ran: Path) -> None:
+def test_metrics_that_came_with_a_later_evalkit_are_no_difference(call, ran):
     recorded = json.loads((ran / "metrics.json").read_text())
     for name in ("tie_rate", "win_rate/a"):
         del recorded["metrics"][name]
@@ -97,7 +93,7 @@ def test_metrics_that_came_with_a_later_evalkit_are_no_difference(call: Call, ra
     assert "Not reproduced" in call("reproduce", "first", status=4).out
 
 
-def test_other_data_are_named_as_the_reason(call: Call, ran: Path, tmp_path: Path) -> None:
+def test_other_data_are_named_as_the_reason(call, ran, tmp_path):
     write_cases(tmp_path, 6, label="B")
     done = call("reproduce", "first", "dataset.path=cases.jsonl", status=4)
     assert "dataset fingerprint" in done.out
@@ -105,7 +101,7 @@ def test_other_data_are_named_as_the_reason(call: Call, ran: Path, tmp_path: Pat
     assert "answers that are not in the store" not in done.out
 
 
-def test_another_prompt_and_the_answers_it_never_had_are_named(call: Call, ran: Path, tmp_path: Path) -> None:
+def test_another_prompt_and_the_answers_it_never_had_are_named(call, ran, tmp_path):
     shipped = (Path(__file__).parents[2] / "prompts" / "en" / "pairwise.md.j2").read_text()
     (tmp_path / "mine.md.j2").write_text(shipped.replace("# Guidelines", "# Rules"))
     before, heading, after = (ran / "config.yaml").read_text().partition("\nprompt:\n")
@@ -116,7 +112,7 @@ def test_another_prompt_and_the_answers_it_never_had_are_named(call: Call, ran: 
     assert "0 of 12 prompts have the same content keys" in out
 
 
-def test_a_folder_is_all_it_takes(call: Call, provider: Provider, ran: Path, tmp_path: Path) -> None:
+def test_a_folder_is_all_it_takes(call, provider, ran, tmp_path):
     for file in [tmp_path / "cases.jsonl", *tmp_path.glob("store.sqlite*")]:
         file.unlink()
     elsewhere = tmp_path / "somewhere" / "else"
@@ -143,9 +139,7 @@ def test_a_folder_is_all_it_takes(call: Call, provider: Provider, ran: Path, tmp
         ["mode.samples=2", "judge.temperature=0.5", "judge.seed=1"],
     ],
 )
-def test_every_answer_of_a_judgment_is_in_the_folder(
-    call: Call, provider: Provider, tmp_path: Path, more: list[str]
-) -> None:
+def test_every_answer_of_a_judgment_is_in_the_folder(call, provider, tmp_path, more):
     write_cases(tmp_path, 3)
     judged = prefers()
     if "swap=third_pass" in more:  # always the first, so that every pair has a third pass
@@ -164,7 +158,7 @@ def test_every_answer_of_a_judgment_is_in_the_folder(
     assert "note:" not in out
 
 
-def test_an_edited_answer_is_noticed(call: Call, ran: Path) -> None:
+def test_an_edited_answer_is_noticed(call, ran):
     path = ran / "judgments.jsonl"
     path.write_text(path.read_text().replace("[[A]]", "[[B]]", 1))
     out = " ".join(call("reproduce", "first", status=4).out.split())
@@ -172,7 +166,7 @@ def test_an_edited_answer_is_noticed(call: Call, ran: Path) -> None:
     assert "answers that are parsed differently" in out
 
 
-def test_a_folder_without_its_templates_needs_the_store(call: Call, ran: Path, tmp_path: Path) -> None:
+def test_a_folder_without_its_templates_needs_the_store(call, ran, tmp_path):
     (ran / "prompts.json").unlink()
     out = " ".join(call("reproduce", "first").out.split())
     assert "note: prompts.json is missing, so the dataset and the store were read" in out
@@ -183,7 +177,7 @@ def test_a_folder_without_its_templates_needs_the_store(call: Call, ran: Path, t
     assert "evalkit: " in call("reproduce", "first", status=1).err
 
 
-def test_the_answers_of_a_store_can_be_checked(call: Call, ran: Path, tmp_path: Path) -> None:
+def test_the_answers_of_a_store_can_be_checked(call, ran, tmp_path):
     store = f"store.url=sqlite:///{tmp_path / 'store.sqlite'}"
     assert "from cases.jsonl, prompts.json, store:" in " ".join(call("reproduce", "first", store).out.split())
     call("store", "prune", "--older-than", "0d")
@@ -191,7 +185,7 @@ def test_the_answers_of_a_store_can_be_checked(call: Call, ran: Path, tmp_path: 
 
 
 @pytest.fixture
-def swept(call: Call, provider: Provider, tmp_path: Path) -> Path:
+def swept(call, provider, tmp_path):
     """The folder of a sweep of two jobs that is recorded in MLflow; data set and store are gone."""
     write_cases(tmp_path, 4)
     given = [word for word in words(provider) if not word.startswith(("tracking", "hydra"))]
@@ -203,7 +197,7 @@ def swept(call: Call, provider: Provider, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_every_job_of_a_sweep_is_checked(call: Call, swept: Path, tmp_path: Path) -> None:
+def test_every_job_of_a_sweep_is_checked(call, swept, tmp_path):
     child = json.loads((swept / "0" / "manifest.json").read_text())["mlflow_run_id"]
     with sqlite3.connect("mlflow.db") as database:
         query = "SELECT value FROM tags WHERE run_uuid = ? AND key = 'mlflow.parentRunId'"
@@ -232,7 +226,7 @@ def test_every_job_of_a_sweep_is_checked(call: Call, swept: Path, tmp_path: Path
     assert "0 of 2 jobs reproduced" in done.out
 
 
-def test_failures_are_taken_as_they_stood(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_failures_are_taken_as_they_stood(call, provider, tmp_path):
     write_cases(tmp_path, 6)
     provider.script.extend([refused(400, "no"), said("I cannot help with that.", finish="content_filter")])
     call("run", *words(provider, "runner.concurrency=1", "runner.max_failure_rate=1", "runner.retries=0"))
@@ -243,7 +237,7 @@ def test_failures_are_taken_as_they_stood(call: Call, provider: Provider, tmp_pa
     assert "Reproduced: all" in done.out
 
 
-def test_an_answer_that_has_come_since_a_failure_is_named(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_an_answer_that_has_come_since_a_failure_is_named(call, provider, tmp_path):
     write_cases(tmp_path, 4)
     judged = prefers()
     provider.rule = lambda body: refused(400, "no") if "Question 3?" in str(body) else judged(body)
@@ -258,9 +252,7 @@ def test_an_answer_that_has_come_since_a_failure_is_named(call: Call, provider: 
 
 
 @pytest.mark.parametrize("source", ["frame", "stdin"])
-def test_cases_that_can_be_read_only_once_are_the_runs_own(
-    call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
-) -> None:
+def test_cases_that_can_be_read_only_once_are_the_runs_own(call, provider, tmp_path, monkeypatch, source):
     rows = [pair(number) for number in range(3)]
     if source == "frame":
         found = words(provider)
@@ -283,7 +275,7 @@ def test_cases_that_can_be_read_only_once_are_the_runs_own(
 
 
 @pytest.mark.usefixtures("mlflow_store")
-def test_a_recorded_run_is_fetched(call: Call, ran: Path) -> None:
+def test_a_recorded_run_is_fetched(call, ran):
     from evalkit.config import TrackingConfig
     from evalkit.runs import read_run
     from evalkit.tracking import make_tracker
@@ -294,7 +286,7 @@ def test_a_recorded_run_is_fetched(call: Call, ran: Path) -> None:
     assert "Reproduced: all" in call("reproduce", run_id, "tracking.uri=sqlite:///mlflow.db").out
 
 
-def test_a_mistake_is_one_line(call: Call, ran: Path) -> None:
+def test_a_mistake_is_one_line(call, ran):
     mistakes: list[tuple[list[str], str]] = [
         ([], "evalkit reproduce: needs RUN"),
         (["nowhere"], "nowhere: no such folder"),

@@ -1,7 +1,5 @@
 """A template that does not show what it must is refused by `plan`, `doctor` and `run`, before any call."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`evalkit run`: its folders, exit status and jobs' names, comments in files; a run done again in another folder."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -22,7 +20,7 @@ Call = Callable[..., Done]
 
 
 @pytest.fixture
-def provider(provider: Provider, tmp_path: Path) -> Provider:
+def provider(provider, tmp_path):
     lines = [json.dumps(pair(number)) for number in range(4)]
     (tmp_path / "data.jsonl").write_text("\n".join(lines), "utf-8")
     provider.rule = prefers()
@@ -38,7 +36,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_folder_with_another_run_is_refused(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_a_folder_with_another_run_is_refused(call, provider, tmp_path):
     call("run", *words(provider, "hydra.run.dir=first", "gate={tie_rate: '>= 0'}"))
     call("export", "first", "--to", "csv")
     first, asked = contents(tmp_path / "first"), len(provider.requests)
@@ -57,7 +55,7 @@ def test_a_folder_with_another_run_is_refused(call: Call, provider: Provider, tm
     assert not {"gate.json", "gate.xml", "gate.md", "judgments.csv"} & contents(tmp_path / "first").keys()
 
 
-def test_the_same_command_may_be_repeated(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_the_same_command_may_be_repeated(call, provider, tmp_path):
     given = words(provider, "hydra.run.dir=first", "runner.concurrency=1")
     call("run", *given, "runner.budget_calls=3", status=2)
     call("run", *given)
@@ -70,7 +68,7 @@ def test_the_same_command_may_be_repeated(call: Call, provider: Provider, tmp_pa
     assert "contains a run of this config on other data" in call("run", *given, status=1).line()
 
 
-def test_labels_are_not_lost(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_labels_are_not_lost(call, provider, tmp_path):
     given = words(provider, "hydra.run.dir=first")
     call("run", *given)
     (tmp_path / "labels.csv").write_text("id,annotator,label\nc0,ann,A\n")
@@ -78,14 +76,14 @@ def test_labels_are_not_lost(call: Call, provider: Provider, tmp_path: Path) -> 
     assert "first: contains another run" in call("run", *given, status=1).line()
 
 
-def test_a_users_file_is_not_replaced(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_a_users_file_is_not_replaced(call, provider, tmp_path):
     (tmp_path / "cases.jsonl").write_text("mine")
     line = call("run", *words(provider, "hydra.run.dir=."), status=1).line()
     assert "contains cases.jsonl, which the run would replace" in line
     assert (tmp_path / "cases.jsonl").read_text() == "mine"
 
 
-def test_an_imported_run_is_not_replaced(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_an_imported_run_is_not_replaced(call, provider, tmp_path):
     rows = [{"prompt": "Q?", "response_a": "x", "response_b": "y", "winner": "A", "id": str(n)} for n in range(3)]
     for name in ("one", "two"):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -97,7 +95,7 @@ def test_an_imported_run_is_not_replaced(call: Call, provider: Provider, tmp_pat
     call("import", "generic", "two.jsonl", *given, "--overwrite")
 
 
-def test_the_python_interface_refuses_too(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_the_python_interface_refuses_too(call, provider, tmp_path):
     call("run", *words(provider, "hydra.run.dir=first"))
     config = load_config(overrides=words(provider, "swap=none"))
     with pytest.raises(ConfigError, match="contains another run"):
@@ -106,7 +104,7 @@ def test_the_python_interface_refuses_too(call: Call, provider: Provider, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_sweeps_folder_holds_one_sweep(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_a_sweeps_folder_holds_one_sweep(call, provider, tmp_path):
     given = words(provider, "hydra.sweep.dir=swept")
     call("run", *given, "swap=both,none,random", "-m")
     before, asked = contents(tmp_path / "swept"), len(provider.requests)
@@ -123,7 +121,7 @@ def test_a_sweeps_folder_holds_one_sweep(call: Call, provider: Provider, tmp_pat
     assert len(board["rows"]) == 2
 
 
-def test_a_run_without_usable_answers_exits_with_2(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_a_run_without_usable_answers_exits_with_2(call, provider, tmp_path):
     provider.rule = lambda _: said("I would rather not say.")
     given = words(provider)
     done = call("run", *given, "hydra.run.dir=first", "--quiet", status=2)
@@ -139,7 +137,7 @@ def test_a_run_without_usable_answers_exits_with_2(call: Call, provider: Provide
     assert call("run", *swept, status=2).err == call("run", *swept, status=2).err
 
 
-def test_half_of_the_answers_are_enough(call: Call, provider: Provider) -> None:
+def test_half_of_the_answers_are_enough(call, provider):
     judged = prefers()
     provider.rule = lambda body: judged(body) if re.search("Question [01]", str(body)) else said("No.")
     call("run", *words(provider))
@@ -147,7 +145,7 @@ def test_half_of_the_answers_are_enough(call: Call, provider: Provider) -> None:
     assert "50.0% of the answers are unusable" in line
 
 
-def test_a_sweep_without_m_gets_a_remedy(call: Call, provider: Provider) -> None:
+def test_a_sweep_without_m_gets_a_remedy(call, provider):
     for command in ("run", "plan"):
         line = call(command, *words(provider, "swap=both,none"), status=1).line()
         assert line == (
@@ -162,7 +160,7 @@ def test_a_sweep_without_m_gets_a_remedy(call: Call, provider: Provider) -> None
     assert load_config(overrides=words(provider, *suggested)).judge.name == "a,b"
 
 
-def test_several_options_of_a_group_are_not_merged(call: Call, provider: Provider) -> None:
+def test_several_options_of_a_group_are_not_merged(call, provider):
     for command in ("run", "plan"):
         for word in ("method=[pairwise,direct10]", "swap=[both, none]"):
             line = call(command, *words(provider, word), status=1).line()
@@ -172,7 +170,7 @@ def test_several_options_of_a_group_are_not_merged(call: Call, provider: Provide
             assert f"write {word.replace(' ', '').translate(str.maketrans('', '', '[]'))} -m to run" in line
 
 
-def test_a_template_that_is_not_utf8_is_named(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_a_template_that_is_not_utf8_is_named(call, provider, tmp_path):
     (tmp_path / "prompts" / "en").mkdir(parents=True)
     (tmp_path / "prompts" / "en" / "mine.md.j2").write_bytes(b"caf\xe9 {{ response_a }}")
     for command in ("run", "plan"):
@@ -182,7 +180,7 @@ def test_a_template_that_is_not_utf8_is_named(call: Call, provider: Provider, tm
 
 
 @pytest.mark.slow
-def test_jobs_are_named_by_what_is_swept(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_jobs_are_named_by_what_is_swept(call, provider, tmp_path):
     (tmp_path / "study.yaml").write_text(
         "defaults: [config, _self_]\nhydra:\n  mode: MULTIRUN\n  sweeper:\n    params:\n"
         "      swap: both,none\n      tie.threshold: 0.1\n"
@@ -198,14 +196,14 @@ def test_jobs_are_named_by_what_is_swept(call: Call, provider: Provider, tmp_pat
 
 
 @pytest.mark.parametrize("key", ["", "  "])
-def test_doctor_refuses_an_empty_key(call: Call, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+def test_doctor_refuses_an_empty_key(call, monkeypatch, key):
     monkeypatch.setenv("OPENAI_API_KEY", key)
     out = " ".join(call("doctor", "judge=gpt-4o-mini", "tracking=none", status=1).out.split())
     assert "wrong judge: openai/gpt-4o-mini: the API key in OPENAI_API_KEY is empty; set the environment" in out
 
 
 @pytest.mark.slow
-def test_commands_that_read_create_no_database(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_commands_that_read_create_no_database(call, provider, tmp_path):
     call("run", *words(provider, "hydra.run.dir=first"))
     call("run", *words(provider, "hydra.run.dir=second", "swap=none"))
     for file in tmp_path.glob("store.sqlite*"):
@@ -239,7 +237,7 @@ _RARER = ("left is better, clearly", "it's", "${x}", "好", "1", "C:\\")
 
 
 @pytest.mark.parametrize("label", ["A>B", 'say "x"=y', *(pytest.param(x, marks=pytest.mark.slow) for x in _RARER)])
-def test_the_suggested_label_map_works(call: Call, provider: Provider, tmp_path: Path, label: str) -> None:
+def test_the_suggested_label_map_works(call, provider, tmp_path, label):
     rows = [pair(0, label=label), pair(1, label="same")]
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     given = words(provider)
@@ -255,7 +253,7 @@ def test_the_suggested_label_map_works(call: Call, provider: Provider, tmp_path:
     call("plan", *given, *shlex.split(second[1]))
 
 
-def test_a_label_map_as_text(call: Call, provider: Provider) -> None:
+def test_a_label_map_as_text(call, provider):
     config = load_config(overrides=words(provider, 'dataset.label_map="A>B=A, B>A=B,same=TIE"'))
     assert dict(config.dataset.label_map) == {"A>B": "A", "B>A": "B", "same": "TIE"}
     with pytest.raises(ConfigError, match="is not a list of LABEL=A, LABEL=B or LABEL=TIE"):
@@ -278,13 +276,13 @@ UNCALIBRATED = "rubric.examples is empty"
         (["judge=simulated/good", "rubric.levels={1: bad, 5: good}"], 0),
     ],
 )
-def test_a_note_on_the_config_is_printed_once(call: Call, more: list[str], count: int) -> None:
+def test_a_note_on_the_config_is_printed_once(call, more, count):
     done = call("run", *SCORED, *more)
     assert (done.err + done.out).count(UNCALIBRATED) == count
     assert done.err.count(UNCALIBRATED) == count  # before the first call
 
 
-def test_any_script_may_be_typed(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_any_script_may_be_typed(call, provider, tmp_path):
     (tmp_path / "data.jsonl").rename(tmp_path / "数据.jsonl")
     given = [word for word in words(provider, "judge.name=裁判") if not word.startswith("dataset.path")]
     call("run", *given, "dataset.path=数据.jsonl", "hydra.run.dir=输出")
@@ -351,7 +349,7 @@ def write(folder: Path, rows: list[dict[str, Any]]) -> None:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Path:
+def elsewhere(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     return tmp_path / "elsewhere"
 
@@ -360,9 +358,7 @@ COMMON = ("judge=simulated/good", "tracking=none", "dataset=file", "dataset.path
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_judges_the_same_cases(
-    call: Call, tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_it_judges_the_same_cases(call, tmp_path, elsewhere, monkeypatch, kind):
     words, rows = KINDS[kind]
     write(tmp_path, rows)
     call("run", *COMMON, *words, "hydra.run.dir=first")
@@ -376,9 +372,7 @@ def test_it_judges_the_same_cases(
     assert planned.splitlines()[1].split()[2:5] == [str(len(first.judgments)), str(len(first.judgments)), "0"]
 
 
-def test_an_override_applies_to_these_cases(
-    call: Call, tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_override_applies_to_these_cases(call, tmp_path, elsewhere, monkeypatch):
     words, rows = KINDS["pairs"]
     write(tmp_path, rows)
     call("run", *COMMON, *words, "hydra.run.dir=first")
@@ -392,9 +386,7 @@ def test_an_override_applies_to_these_cases(
     assert read_config(elsewhere / "third").dataset.path == "data.jsonl"  # a dataset that is found is used
 
 
-def test_only_the_config_of_a_run_has_cases_beside_it(
-    call: Call, tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_config_of_a_run_has_cases_beside_it(call, tmp_path, elsewhere, monkeypatch):
     write(tmp_path, KINDS["pairs"][1])
     call("run", *COMMON, "dataset.label_map={left: A}", "hydra.run.dir=first")
     monkeypatch.chdir(elsewhere)

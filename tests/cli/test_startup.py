@@ -1,7 +1,5 @@
 """What is imported when: the heavy packages only by what needs them."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -52,12 +50,12 @@ def imported(code: str, folder: Path, **environment: str) -> set[str]:
     return {*json.loads(done.stderr.splitlines()[-1])} & {*HEAVY}
 
 
-def test_importing_evalkit_and_help_are_light(tmp_path: Path) -> None:
+def test_importing_evalkit_and_help_are_light(tmp_path):
     helps = "; ".join(f"assert main({words}) == 0" for words in (["--help"], [], ["--version"]))
     assert imported(f"import evalkit; evalkit.RunConfig; from evalkit.cli import main; {helps}", tmp_path) == set()
 
 
-def test_a_stored_run_imports_neither_litellm_nor_an_http_client(tmp_path: Path) -> None:
+def test_a_stored_run_imports_neither_litellm_nor_an_http_client(tmp_path):
     (tmp_path / "cases.jsonl").write_text("".join(json.dumps(pair(number)) + "\n" for number in range(3)))
     with serving() as provider:
         provider.rule = prefers()
@@ -74,7 +72,7 @@ def test_a_stored_run_imports_neither_litellm_nor_an_http_client(tmp_path: Path)
     assert manifest["timing"]["judging"] > 0.0
 
 
-def test_planning_and_a_mistake_import_no_client(tmp_path: Path) -> None:
+def test_planning_and_a_mistake_import_no_client(tmp_path):
     plan = MAIN.format(words=["plan", "judge=gpt-4o", "dataset.limit=2"])
     both = imported(f"{plan}; assert main(['run', 'judge=gpt4']) == 1", tmp_path)
     assert both & {"litellm", "openai", "aiohttp", "httpx", "mlflow"} == set()

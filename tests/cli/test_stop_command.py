@@ -1,7 +1,5 @@
 """`runner.stop` from the command line: what is asked and paid, what the files say, and what is refused."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -30,7 +28,7 @@ def judge(body: dict[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def provider(provider: Provider, tmp_path: Path) -> Provider:
+def provider(provider, tmp_path):
     (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(COUNT)), "utf-8")
     provider.rule = judge
     return provider
@@ -50,7 +48,7 @@ def lines(name: str, folder: str = "first") -> list[Any]:
     return [json.loads(line) for line in (Path(folder) / name).read_text("utf-8").splitlines()]
 
 
-def test_a_run_asks_what_it_needs_and_says_so(call: Call, provider: Provider) -> None:
+def test_a_run_asks_what_it_needs_and_says_so(call, provider):
     done = call("run", *words(provider))
     cases, metric = lines("cases.jsonl"), read("metrics.json")["metrics"]["win_rate/a"]
     n, left, manifest = len(cases), COUNT - len(cases), read("manifest.json")
@@ -90,9 +88,7 @@ def test_a_run_asks_what_it_needs_and_says_so(call: Call, provider: Provider) ->
     assert len(provider.requests) == asked
 
 
-def test_scoring_with_another_width_sends_nothing_and_never_says_settled_if_it_is_not(
-    call: Call, provider: Provider
-) -> None:
+def test_scoring_with_another_width_sends_nothing_and_never_says_settled_if_it_is_not(call, provider):
     call("run", *words(provider, "runner.concurrency=2"))
     before, asked = read("metrics.json")["metrics"]["win_rate/a"], len(provider.requests)
     assert "Settled: " in call("score", "first", "runner.stop.width=0.4").out
@@ -113,14 +109,14 @@ def test_scoring_with_another_width_sends_nothing_and_never_says_settled_if_it_i
     assert len(provider.requests) > asked
 
 
-def test_an_unsettled_run_is_written_with_its_interval(call: Call, provider: Provider) -> None:
+def test_an_unsettled_run_is_written_with_its_interval(call, provider):
     done = call("run", *words(provider, width=0.02))
     assert "There are no other cases." in done.out
     assert len(lines("cases.jsonl")) == COUNT
     assert read("manifest.json")["not_needed"]["cases"] == 0
 
 
-def test_a_budget_ends_at_a_complete_cluster_and_a_higher_one_resumes(call: Call, provider: Provider) -> None:
+def test_a_budget_ends_at_a_complete_cluster_and_a_higher_one_resumes(call, provider):
     done = call("run", *words(provider, "runner.budget_calls=41", "runner.concurrency=4"), status=2)
     assert "runner.budget_calls=41 is reached" in done.err
     assert "The run ended early: runner.budget_calls=41 is reached. " in done.out
@@ -133,7 +129,7 @@ def test_a_budget_ends_at_a_complete_cluster_and_a_higher_one_resumes(call: Call
     assert "Settled: " in done.out
 
 
-def test_failed_requests_stay_missing_and_widen_the_interval(call: Call, provider: Provider) -> None:
+def test_failed_requests_stay_missing_and_widen_the_interval(call, provider):
     call("run", *words(provider, folder="whole"))
     whole = len(lines("cases.jsonl", "whole"))
     fails = lambda body: Reply({"error": {"message": "no"}}, 400) if number(body) % 12 == 5 else judge(body)  # noqa: E731
@@ -146,7 +142,7 @@ def test_failed_requests_stay_missing_and_widen_the_interval(call: Call, provide
     assert metric["low"] < metric["worst_low"] < metric["worst_high"] < metric["high"]
 
 
-def test_a_plan_says_how_many_clusters_it_takes(call: Call, provider: Provider) -> None:
+def test_a_plan_says_how_many_clusters_it_takes(call, provider):
     price = ["judge.price={input: 1, output: 1}"]
     few = call("plan", *words(provider, *price, width=0.1)).out
     assert "win_rate/a to a width of 0.1 takes about 970 clusters if it is near the middle of its range" in few
@@ -158,7 +154,7 @@ def test_a_plan_says_how_many_clusters_it_takes(call: Call, provider: Provider) 
     assert provider.requests == []
 
 
-def test_a_plan_of_a_run_that_goes_on_counts_what_is_left(call: Call, provider: Provider) -> None:
+def test_a_plan_of_a_run_that_goes_on_counts_what_is_left(call, provider):
     call("run", *words(provider, "runner.concurrency=1", width=0.4))
     stored = len(provider.requests)
     left = call("plan", *words(provider, width=0.3)).out
@@ -172,7 +168,7 @@ def test_a_plan_of_a_run_that_goes_on_counts_what_is_left(call: Call, provider: 
     assert re.findall(r"^(.*): runner.stop: ", swept, re.MULTILINE) == ["tie.threshold=0", "tie.threshold=0.5"]
 
 
-def test_a_plan_of_scores_measures_the_width_by_their_range(call: Call, provider: Provider) -> None:
+def test_a_plan_of_scores_measures_the_width_by_their_range(call, provider):
     Path("cases.jsonl").write_text(
         "\n".join(f'{{"id": "{n}", "prompt": "p{n}", "response": "r"}}' for n in range(COUNT))
     )
@@ -190,7 +186,7 @@ def test_a_plan_of_scores_measures_the_width_by_their_range(call: Call, provider
 
 
 @pytest.mark.parametrize("command", ["run", "plan"])
-def test_a_width_in_points_is_refused_before_any_call(call: Call, provider: Provider, command: str) -> None:
+def test_a_width_in_points_is_refused_before_any_call(call, provider, command):
     line = call(command, *words(provider, width=10), status=1).line()
     assert line.startswith(
         "runner.stop.width=10: every interval is that narrow: win_rate/a is between 0 and 1; set less"
@@ -200,16 +196,14 @@ def test_a_width_in_points_is_refused_before_any_call(call: Call, provider: Prov
 
 
 @pytest.mark.parametrize("command", ["run", "plan"])
-def test_a_metric_that_cannot_stop_a_run_is_refused_before_any_call(
-    call: Call, provider: Provider, command: str
-) -> None:
+def test_a_metric_that_cannot_stop_a_run_is_refused_before_any_call(call, provider, command):
     line = call(command, *words(provider, "runner.stop.metric=agreement/kappa"), status=1).line()
     assert line.startswith("runner.stop.metric=agreement/kappa: it cannot stop a run; these can: tie_rate, ")
     assert provider.requests == []
     assert not Path("first").exists()
 
 
-def test_requests_that_do_not_wait_for_answers_are_refused(call: Call, provider: Provider) -> None:
+def test_requests_that_do_not_wait_for_answers_are_refused(call, provider):
     line = call("batch", "write", *words(provider), "out.jsonl", status=1).line()
     assert line.startswith("runner.stop: the answers decide what is asked next")
     assert "runner.stop: batch asks before" in call("run", *words(provider, "runner=batch"), status=1).line()
@@ -221,7 +215,7 @@ def test_requests_that_do_not_wait_for_answers_are_refused(call: Call, provider:
     assert not Path("out.jsonl").exists()
 
 
-def test_the_jobs_of_a_sweep_stop_one_by_one(call: Call, provider: Provider) -> None:
+def test_the_jobs_of_a_sweep_stop_one_by_one(call, provider):
     swept = words(provider, "-m", "mode.samples=1,2", "hydra.sweep.dir=sweep", "judge.temperature=1")
     assert "Leaderboard of 2 jobs" in call("run", *swept).out
     counts = {len(lines("cases.jsonl", f"sweep/{job}")) for job in range(2)}
@@ -243,7 +237,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_all_requests_about_a_case_are_complete_before_it_counts(call: Call, name: str, tmp_path: Path) -> None:
+def test_all_requests_about_a_case_are_complete_before_it_counts(call, name, tmp_path):
     (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(COUNT)), "utf-8")
     settings, metric = SETTINGS[name]
     width = 1.0 if metric == "score/mean" else 0.45
@@ -259,7 +253,7 @@ def test_all_requests_about_a_case_are_complete_before_it_counts(call: Call, nam
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_goes_on_where_it_stopped(provider: Provider, tmp_path: Path) -> None:
+def test_an_interrupted_run_goes_on_where_it_stopped(provider, tmp_path):
     import signal
 
     reached = threading.Event()

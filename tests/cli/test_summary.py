@@ -1,7 +1,5 @@
 """What is printed: at most 12 metrics and 100 columns, panels by judge, and hostile names as they are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from io import StringIO
 from types import SimpleNamespace
@@ -77,7 +75,7 @@ def test_general_metrics_come_before_those_of_subsets():
 ODD = "x[/bold][red]y:warning:"
 
 
-def test_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_summary(capsys):
     config = RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}])
     manifest = {"mode": "pairwise", "judge": ODD, "dataset": {"name": f"d{ODD}", "rows": 1}}
     metrics = {"missing/failed": Metric("missing/failed", 1.0, n=2)}
@@ -87,13 +85,13 @@ def test_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.count(ODD) == 2
 
 
-def test_a_leaderboard(capsys: pytest.CaptureFixture[str], tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_leaderboard(capsys, tmp_path):  # type: ignore[no-untyped-def]
     board = Leaderboard(None, (), 0.95, (Standing(1, "0", f"judge.name={ODD}", "d", {}, decide({})),))
     print_leaderboard(board, [tmp_path / "leaderboard.csv", tmp_path / "leaderboard.json"])
     assert f"judge.name={ODD}" in capsys.readouterr().out
 
 
-def test_a_last_sentence(capsys: pytest.CaptureFixture[str], tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_last_sentence(capsys, tmp_path):  # type: ignore[no-untyped-def]
     decision = Decision("unknown", "missing", "pair")
     board = Leaderboard(None, (), 0.95, (Standing(1, "0", f"judge.name={ODD}", "d", {}, decision),))
     print_leaderboard(board, [tmp_path / "leaderboard.csv"])
@@ -102,7 +100,7 @@ def test_a_last_sentence(capsys: pytest.CaptureFixture[str], tmp_path) -> None: 
     assert " ".join(out.split()).endswith(f"fix the missing answers of judge.name={ODD} first.")
 
 
-def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_on_a_terminal(monkeypatch):
     config = RunConfig(judge={"model": "m", "name": ODD}, criteria=[{"name": "q"}])
     display = ProgressDisplay(SimpleNamespace(config=config))  # type: ignore[arg-type]
     display._console, display._live = Console(file=(out := StringIO()), force_terminal=True, width=200), True
@@ -151,7 +149,7 @@ def make_panel():
     return make
 
 
-def test_judges_stand_in_a_table_of_their_own() -> None:
+def test_judges_stand_in_a_table_of_their_own():
     assert "judge/" not in printed(metric_table(METRICS, 0.95))
     assert "panel/alpha" in printed(metric_table(METRICS, 0.95))
     lines = [line.split() for line in printed(judge_table(METRICS)).splitlines()]
@@ -162,7 +160,7 @@ def test_judges_stand_in_a_table_of_their_own() -> None:
     ]
 
 
-def test_each_judge_has_a_decision_of_its_own_in_the_terminal_and_in_the_report(make_panel) -> None:
+def test_each_judge_has_a_decision_of_its_own_in_the_terminal_and_in_the_report(make_panel):
     result = make_panel()
     uses = {name: decision.use for name, decision in result.decisions.items()}
     assert uses == {"exact": "single", "coin": "none"}
@@ -182,10 +180,10 @@ def test_each_judge_has_a_decision_of_its_own_in_the_terminal_and_in_the_report(
     assert "do not trust" in section
 
 
-def test_a_single_judge_has_no_such_table() -> None:
+def test_a_single_judge_has_no_such_table():
     assert judge_table({"agreement/accuracy": METRICS["agreement/accuracy"]}) is None
 
 
-def test_metrics_of_a_judge_are_named_after_it() -> None:
+def test_metrics_of_a_judge_are_named_after_it():
     assert metric_words("judge/x/tie_rate") == ("x: Ties", "x：平局率")
     assert metric_words("judge/x/other") == ("x: other", "x：other")

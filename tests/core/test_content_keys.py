@@ -1,7 +1,5 @@
 """Content keys and hashes."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -18,9 +16,7 @@ EVERY = "".join(map(chr, range(0x3000))) + "\ud800\U0001f600\udfff\uffff\U0010ff
 
 @given(texts, texts, texts, st.none() | texts, st.none() | texts, st.integers(0, 9))
 @example(EVERY.replace("\ud800", "").replace("\udfff", ""), EVERY, EVERY, EVERY, EVERY, 0)
-def test_it_is_that_of_the_whole_request(
-    system: str, user: str, model: str, api_base: str | None, look: str | None, sample: int
-) -> None:
+def test_it_is_that_of_the_whole_request(system, user, model, api_base, look, sample):
     params, answer = {"temperature": 0.1, "stop": [user]}, {"name": "answer", "schema": {"é": system}}
     messages = [("system", system), ("user", user)]
     request = {
@@ -56,7 +52,7 @@ def held(values: list[int]) -> HashSet:
 
 
 @given(hashes, hashes, hashes)
-def test_they_are_what_sets_say(one: list[int], two: list[int], three: list[int]) -> None:
+def test_they_are_what_sets_say(one, two, three):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spool, "_HELD", 8)
         kept, others = held(one), [held(two), held(three)]
@@ -70,7 +66,7 @@ def test_they_are_what_sets_say(one: list[int], two: list[int], three: list[int]
         assert count_repeats(kept) == {value for value in both if both.count(value) > 1}
 
 
-def test_a_hundred_thousand_are_counted() -> None:
+def test_a_hundred_thousand_are_counted():
     draw = random.Random(0)
     values = [draw.randrange(-(2**63), 2**63) for _ in range(60_000)]
     kept, other = HashSet(), HashSet()

@@ -1,7 +1,5 @@
 """Secrets in a config: where they are found, and where to put them instead."""
 
-from __future__ import annotations
-
 import pytest
 
 from evalkit.core.redaction import remedy_for, secrets_of
@@ -21,7 +19,7 @@ KEY = "sk-" + "a1B2" * 10
         ({"dataset": {"fields": {KEY: "prompt"}}}, "dataset.fields", "has a key that contains a secret"),
     ],
 )
-def test_a_secret_is_found_by_its_key_or_its_text(config: dict[str, object], key: str, what: str) -> None:
+def test_a_secret_is_found_by_its_key_or_its_text(config, key, what):
     [(where, found)] = secrets_of(config, secrets={"SERVICE_API_KEY": KEY})
     assert where == key
     assert found.startswith(what)
@@ -36,5 +34,5 @@ def test_a_secret_is_found_by_its_key_or_its_text(config: dict[str, object], key
         ("dataset.fields", "set an environment variable instead: configs are written to the run folder"),
     ],
 )
-def test_the_remedy_is_that_of_the_key(key: str, remedy: str) -> None:
+def test_the_remedy_is_that_of_the_key(key, remedy):
     assert remedy_for(key).startswith(remedy)

@@ -1,7 +1,5 @@
 """One object says what is on a scale: its text, schema, check and distances never disagree."""
 
-from __future__ import annotations
-
 import json
 import re
 from decimal import Decimal
@@ -79,22 +77,22 @@ def check_all(scale: Scale) -> None:
     assert len({scale.text(value) for value in values}) == len(values)
 
 
-def test_what_is_shipped_is_what_it_is_called() -> None:
+def test_what_is_shipped_is_what_it_is_called():
     assert {name: len(shipped_scale(name)) for name in SHIPPED} == LENGTHS
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_every_value_of_a_shipped_scale_goes_there_and_back(name: str) -> None:
+def test_every_value_of_a_shipped_scale_goes_there_and_back(name):
     check_all(shipped_scale(name))
 
 
 @given(scales())
-def test_every_value_of_any_scale_goes_there_and_back(scale: Scale) -> None:
+def test_every_value_of_any_scale_goes_there_and_back(scale):
     check_all(scale)
 
 
 @given(scales(), st.data())
-def test_what_lies_between_or_beyond_is_off_the_scale_everywhere(scale: Scale, data: st.DataObject) -> None:
+def test_what_lies_between_or_beyond_is_off_the_scale_everywhere(scale, data):
     index = data.draw(st.integers(-1, len(scale) - 1))
     share = data.draw(st.sampled_from([Decimal("0.5"), Decimal("0.25"), Decimal("0.9375")]))
     off = float(Decimal(str(scale.min)) + (index + share) * Decimal(str(scale.step)))
@@ -109,7 +107,7 @@ def test_what_lies_between_or_beyond_is_off_the_scale_everywhere(scale: Scale, d
 
 
 @given(scales(), st.data())
-def test_distances_are_those_of_decimal_arithmetic(scale: Scale, data: st.DataObject) -> None:
+def test_distances_are_those_of_decimal_arithmetic(scale, data):
     first, second = (data.draw(st.sampled_from(scale.values())) for _ in range(2))
     exact = abs(Decimal(str(first)) - Decimal(str(second)))
     assert scale.distance(first, second) == scale.distance(second, first) == float(exact)
@@ -129,7 +127,7 @@ def test_distances_are_those_of_decimal_arithmetic(scale: Scale, data: st.DataOb
         (Scale(0.5, 1000.5, 1), {"type": "number", "minimum": 0.5, "maximum": 1000.5}),
     ],
 )
-def test_the_schema_says_as_much_as_a_schema_can(scale: Scale, schema: dict[str, Any]) -> None:
+def test_the_schema_says_as_much_as_a_schema_can(scale, schema):
     assert scale.schema() == schema
 
 
@@ -143,7 +141,7 @@ def test_the_schema_says_as_much_as_a_schema_can(scale: Scale, schema: dict[str,
         (Scale(0, 100, 5), "0-100 by 5", "5"),
     ],
 )
-def test_a_scale_names_itself(scale: Scale, name: str, step: str) -> None:
+def test_a_scale_names_itself(scale, name, step):
     assert scale.name() == scale.words()["name"] == name
     assert scale.words()["step"] == step
 
@@ -162,7 +160,7 @@ def test_a_scale_names_itself(scale: Scale, name: str, step: str) -> None:
         ({"step": 0}, "greater than 0"),
     ],
 )
-def test_what_is_no_scale_is_refused(settings: dict[str, float], said: str) -> None:
+def test_what_is_no_scale_is_refused(settings, said):
     with pytest.raises(ValueError, match=said.replace("(", r"\(").replace(")", r"\)")):
         RubricConfig.model_validate(settings)
 
@@ -202,7 +200,7 @@ FIVE, TEN, HUNDRED, HALVES = Scale(1, 5, 1), Scale(1, 10, 1), Scale(1, 100, 1), 
         (True, None, None),
     ],
 )
-def test_spellings_that_are_read(written: object, scale: Scale | None, value: float | None) -> None:
+def test_spellings_that_are_read(written, scale, value):
     if scale is None:
         with pytest.raises(UnreadableError):
             read_score(written, FIVE)
@@ -252,21 +250,21 @@ def test_spellings_that_are_read(written: object, scale: Scale | None, value: fl
         *(10**400, -(10**400), float("nan"), float("inf"), 1e308, None, [4], {"score": 4}, (4,), 4.0000001),
     ],
 )
-def test_spellings_that_are_refused_on_one_to_five(written: object) -> None:
+def test_spellings_that_are_refused_on_one_to_five(written):
     with pytest.raises(UnreadableError) as caught:
         read_score(written, FIVE)
     assert caught.value.kind == "invalid"
     assert len(caught.value.reason) < 200
 
 
-def test_minus_nought_is_nought() -> None:
+def test_minus_nought_is_nought():
     assert str(read_score("-0", Scale(-1, 1, 1))) == "0.0"
 
 
 @pytest.mark.parametrize(
     "text", ["Score: 10", "Score: 1.5", "Score: 1/10", "Score: 1 out of 10", "Score: 1-2", "Score: 1,5", "Score: 1½"]
 )
-def test_a_pattern_that_captures_part_of_a_number_does_not_read_it(text: str) -> None:
+def test_a_pattern_that_captures_part_of_a_number_does_not_read_it(text):
     with pytest.raises(UnreadableError):
         read_rating(text, PATTERN, FIVE)
 
@@ -285,11 +283,11 @@ def test_a_pattern_that_captures_part_of_a_number_does_not_read_it(text: str) ->
         ("Score: 4\n5 quotes", FIVE, 4),
     ],
 )
-def test_a_pattern_reads_the_whole_number(text: str, scale: Scale, value: float) -> None:
+def test_a_pattern_reads_the_whole_number(text, scale, value):
     assert read_rating(text, PATTERN, scale) == value
 
 
-def test_a_pattern_for_chinese_numerals_reads_the_whole_numeral() -> None:
+def test_a_pattern_for_chinese_numerals_reads_the_whole_numeral():
     output = OutputConfig(format="regex", pattern=r"评分：(?P<score>[一二三四五])")
     assert read_rating("评分：四分", output, FIVE) == 4
     assert read_rating("评分：五十分", output, HUNDRED) == 50
@@ -298,7 +296,7 @@ def test_a_pattern_for_chinese_numerals_reads_the_whole_numeral() -> None:
 
 
 @pytest.mark.parametrize("text", ["[[8]]/10", "[[4]] out of 10", "[[4]]／10"])
-def test_a_rating_out_of_another_number_is_refused(text: str) -> None:
+def test_a_rating_out_of_another_number_is_refused(text):
     with pytest.raises(UnreadableError, match="not a score out of 5"):
         read_rating(text, RATING, FIVE)
     assert read_rating("[[4]]/5", RATING, FIVE) == 4

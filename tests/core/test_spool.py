@@ -1,7 +1,5 @@
 """Sequences that are not held: what comes back is what was put in, and nothing is left behind."""
 
-from __future__ import annotations
-
 import pickle
 import resource
 import signal

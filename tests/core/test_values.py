@@ -1,7 +1,5 @@
 """Frozen classes are dataclasses, however their fields are set."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, FrozenInstanceError, field, fields, is_dataclass
 
 import pytest
@@ -14,7 +12,7 @@ CLASSES = [CallGroup, PlannedCall, *filter(is_dataclass, map(vars(types).get, ty
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_fields_are_those_that_the_dataclass_sets(cls: type) -> None:
+def test_fields_are_those_that_the_dataclass_sets(cls):
     needed = [one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING]
     as_dataclass = cls.__new__(cls)
     cls.__init__.__wrapped__(as_dataclass, *needed)
@@ -28,7 +26,7 @@ def test_fields_are_those_that_the_dataclass_sets(cls: type) -> None:
         cls(unknown=1)
 
 
-def test_a_default_that_is_made_is_not_shared() -> None:
+def test_a_default_that_is_made_is_not_shared():
     one, two = types.Case("1", "", ()), types.Case("2", "", ())
     assert one.metadata == two.metadata == {}
     assert one.metadata is not two.metadata
@@ -41,7 +39,7 @@ class Named:
     kind: str = field(default="case", kw_only=True)
 
 
-def test_fields_that_are_not_plain_parameters_are_set_as_a_dataclass_sets_them() -> None:
+def test_fields_that_are_not_plain_parameters_are_set_as_a_dataclass_sets_them():
     assert (Named("a", kind="pair").kind, Named("a").size) == ("pair", 3)
     with pytest.raises(TypeError, match="positional"):
         Named("a", 4)  # type: ignore[call-arg,misc]

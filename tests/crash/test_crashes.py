@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -8,7 +6,6 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -64,17 +61,17 @@ def running(pid: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log(tmp_path_factory):
     return tmp_path_factory.mktemp("server") / "asked"
 
 
 @pytest.fixture(scope="module")
-def cases() -> int:
+def cases():
     return CASES
 
 
 @pytest.fixture(scope="module")
-def driver(log: Path, cases: int) -> Iterator[subprocess.Popen[str]]:
+def driver(log, cases):
     def process(*words: str) -> subprocess.Popen[str]:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         return subprocess.Popen([sys.executable, *words], text=True, **pipes)  # type: ignore[call-overload]

@@ -1,7 +1,5 @@
 """Workers on one PostgreSQL store: some are killed and some lose their connection, and the result is a single one's."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -15,14 +13,13 @@ import pytest
 
 from evalkit.store import open_url
 from tests.crash.test_crashes import by_key, driver, log, requests, rows, running, sent  # noqa: F401  (fixtures)
-from tests.support.postgres import Postgres
 
 WORKERS, KILLS, CASES = 8, 2, 1000
 PATIENCE = 300.0
 
 
 @pytest.fixture(scope="module")
-def cases() -> int:
+def cases():
     return CASES
 
 
@@ -50,7 +47,7 @@ def end_one_holder(url: str) -> tuple[float, float]:
 
 @pytest.mark.slow
 @pytest.mark.postgres
-def test_workers_that_are_killed_or_cut_off_pay_once_and_end_as_a_single_one(postgres: Postgres, driver, log, tmp_path):  # noqa: F811
+def test_workers_that_are_killed_or_cut_off_pay_once_and_end_as_a_single_one(postgres, driver, log, tmp_path):  # noqa: F811
     url, alone = postgres.new_database(), tmp_path / "alone"
     single = start(driver, str(tmp_path / "alone.sqlite"), alone)
     wait_for(lambda: not running(single))

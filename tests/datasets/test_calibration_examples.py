@@ -1,7 +1,5 @@
 """Calibration examples from a file: read into the rubric, or refused with file and line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -39,7 +37,7 @@ def write(folder: Path, *rows: Any, name: str = "examples.jsonl") -> Path:
     return path
 
 
-def test_examples_of_the_file_come_after_those_of_the_config(tmp_path: Path) -> None:
+def test_examples_of_the_file_come_after_those_of_the_config(tmp_path):
     path = write(tmp_path, GOOD, "", GOOD | {"score": 1, "response": "里昂"})
     own = {"response": "Rome", "score": 2, "justification": "Wrong."}
     read = with_examples(config(str(path), examples=(own,)))
@@ -49,16 +47,14 @@ def test_examples_of_the_file_come_after_those_of_the_config(tmp_path: Path) -> 
     assert RunConfig.model_validate(read.dump()) == read
 
 
-def test_what_the_file_says_is_in_the_hash(tmp_path: Path) -> None:
+def test_what_the_file_says_is_in_the_hash(tmp_path):
     path = write(tmp_path, GOOD)
     before = with_examples(config(str(path))).hash()
     write(tmp_path, GOOD | {"justification": "Because."})
     assert with_examples(config(str(path))).hash() != before
 
 
-def test_a_relative_path_is_of_the_current_folder_then_of_the_project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_path_is_of_the_current_folder_then_of_the_project(tmp_path, monkeypatch):
     project, here = tmp_path / "project", tmp_path / "here"
     project.mkdir()
     here.mkdir()
@@ -69,12 +65,12 @@ def test_a_relative_path_is_of_the_current_folder_then_of_the_project(
     assert with_examples(config("examples.jsonl"), base=project).rubric.examples[0].score == 4
 
 
-def test_other_formats_are_known_by_their_suffix(tmp_path: Path) -> None:
+def test_other_formats_are_known_by_their_suffix(tmp_path):
     path = write(tmp_path, "response,score,justification", "Paris.,5,Right", name="examples.csv")
     assert with_examples(config(str(path))).rubric.examples[0].score == 5
 
 
-def test_an_example_has_its_task_and_a_score_for_each_criterion(tmp_path: Path) -> None:
+def test_an_example_has_its_task_and_a_score_for_each_criterion(tmp_path):
     row = 'Paris.,Capital?,"{""overall"": 5}",Right'
     for path in (
         write(tmp_path, NAMED),
@@ -93,7 +89,7 @@ def test_an_example_has_its_task_and_a_score_for_each_criterion(tmp_path: Path) 
         ({**NAMED, "scores": {"overall": 7}}, "rubric.examples.0.scores.overall: 7 is not on the scale 1-5"),
     ],
 )
-def test_an_example_that_does_not_fit_the_config_is_refused(example: dict[str, Any], said: str) -> None:
+def test_an_example_that_does_not_fit_the_config_is_refused(example, said):
     with pytest.raises(ValidationError) as caught:
         config(None, examples=(example,))
     assert said in str(caught.value)
@@ -104,7 +100,7 @@ def calibration_notes(*overrides: str) -> list[str]:
     return [note for note in notes if note.startswith("rubric.examples")]
 
 
-def test_levels_without_an_example_are_noted() -> None:
+def test_levels_without_an_example_are_noted():
     assert calibration_notes()[0].startswith("rubric.examples is empty, so no level has a calibration example")
     some = "rubric.examples=[{prompt: p, response: r, scores: {accuracy: 2, clarity: 5}, justification: j}]"
     assert calibration_notes(some) == [
@@ -120,7 +116,7 @@ def test_levels_without_an_example_are_noted() -> None:
 @pytest.mark.parametrize(
     ("language", "rubric", "criteria"), [("en", "likert5", "general"), ("zh", "likert5_zh", "general_zh")]
 )
-def test_the_shipped_examples_cover_every_level_in_both_languages(language: str, rubric: str, criteria: str) -> None:
+def test_the_shipped_examples_cover_every_level_in_both_languages(language, rubric, criteria):
     shipped = rubric.replace("likert5", "likert5_examples")
     words = ["mode=pointwise", f"prompt={language}", f"criteria={criteria}", f"rubric={shipped}"]
     composed = load_config(overrides=words)
@@ -131,7 +127,7 @@ def test_the_shipped_examples_cover_every_level_in_both_languages(language: str,
 
 
 @pytest.mark.parametrize("rubric", ["binary", "likert3", "likert5", "likert10", "decimal10", "percent100"])
-def test_a_chinese_rubric_has_the_levels_of_the_english_one(rubric: str) -> None:
+def test_a_chinese_rubric_has_the_levels_of_the_english_one(rubric):
     words = ["mode=pointwise", "prompt=zh", "criteria=general_zh"]
     english, chinese = (load_config(overrides=[*words, f"rubric={name}"]) for name in (rubric, f"{rubric}_zh"))
     assert english.rubric.scale.values() == chinese.rubric.scale.values()
@@ -168,7 +164,7 @@ def test_a_chinese_rubric_has_the_levels_of_the_english_one(rubric: str) -> None
         ('{"response": "x", "score": 1e999, "justification": "y"}', "'score' is inf and not a number"),
     ],
 )
-def test_a_row_that_is_no_example_is_named_with_its_line(tmp_path: Path, row: Any, said: str) -> None:
+def test_a_row_that_is_no_example_is_named_with_its_line(tmp_path, row, said):
     path = write(tmp_path, GOOD, row)
     with pytest.raises(DatasetError) as caught:
         with_examples(config(str(path)))
@@ -176,14 +172,14 @@ def test_a_row_that_is_no_example_is_named_with_its_line(tmp_path: Path, row: An
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_or_is_empty_is_said(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_is_empty_is_said(tmp_path):
     with pytest.raises(ConfigError, match=r"rubric\.examples_path: there is no file 'gone\.jsonl'"):
         with_examples(config("gone.jsonl"), base=tmp_path)
     with pytest.raises(DatasetError, match="the file has no examples"):
         with_examples(config(str(write(tmp_path))))
 
 
-def test_a_composed_config_holds_the_examples_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_composed_config_holds_the_examples_themselves(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, GOOD)
     composed = load_config(overrides=["mode=pointwise", "rubric.examples_path=examples.jsonl"])
@@ -193,6 +189,6 @@ def test_a_composed_config_holds_the_examples_themselves(tmp_path: Path, monkeyp
         load_config(overrides=["mode=pointwise", "rubric=likert3", "rubric.examples_path=examples.jsonl"])
 
 
-def test_an_evaluator_made_of_an_unread_path_says_so() -> None:
+def test_an_evaluator_made_of_an_unread_path_says_so():
     with pytest.raises(ConfigError, match=r"rubric\.examples_path: 'x\.jsonl' has not been read"):
         Pointwise(config("x.jsonl"), Prompts("en"))

@@ -1,7 +1,5 @@
 """A reader of calls never speaks of a file, its columns or settings of a dataset."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -29,9 +27,7 @@ values = st.just(deep) | scalars | st.lists(scalars | st.lists(scalars, max_size
 @pytest.mark.parametrize("classes", [None, Classes({"good": "", "bad": ""})], ids=["numbers", "classes"])
 @pytest.mark.parametrize("mode", ["pairwise", "pointwise", "listwise", "checklist"])
 @given(fields=st.dictionaries(st.sampled_from(FIELDS), values))
-def test_what_is_wrong_is_said_in_the_words_of_a_call(
-    mode: str, classes: Classes | None, fields: dict[str, Any]
-) -> None:
+def test_what_is_wrong_is_said_in_the_words_of_a_call(mode, classes, fields):
     reader = CaseReader(DatasetConfig(), mode, classes=classes, call="prompt and response")
     said = ""
     try:
@@ -42,7 +38,7 @@ def test_what_is_wrong_is_said_in_the_words_of_a_call(
 
 
 @pytest.mark.parametrize("field", ["prompt", "response_a", "response_b"])
-def test_a_field_that_is_needed_is_named(field: str) -> None:
+def test_a_field_that_is_needed_is_named(field):
     whole = {"prompt": "?", "response_a": "x", "response_b": "y"}
     reader = CaseReader(DatasetConfig(), "pairwise", call="all three")
     del whole[field]

@@ -1,7 +1,5 @@
 """Files packed, in other encodings, in folders and patterns, Arrow, standard input, and the shipped samples."""
 
-from __future__ import annotations
-
 import bz2
 import datetime
 import gzip
@@ -48,7 +46,7 @@ def complaint(path: Path | str, **settings: object) -> str:
 
 
 @pytest.fixture
-def right(tmp_path: Path) -> Dataset:
+def right(tmp_path):
     path = tmp_path / "plain.jsonl"
     path.write_text(JSONL, encoding="utf-8")
     return load(path)
@@ -63,7 +61,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
-def test_packed_files_are_told_by_suffix_or_by_their_first_bytes(tmp_path: Path, suffix: str, right: Dataset) -> None:
+def test_packed_files_are_told_by_suffix_or_by_their_first_bytes(tmp_path, suffix, right):
     packed = PACKERS[suffix](JSONL.encode())
     named, unnamed = tmp_path / f"d.jsonl.{suffix}", tmp_path / "d2.jsonl"
     named.write_bytes(packed)
@@ -74,7 +72,7 @@ def test_packed_files_are_told_by_suffix_or_by_their_first_bytes(tmp_path: Path,
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
-def test_a_packed_file_that_is_damaged_is_one_line(tmp_path: Path, suffix: str) -> None:
+def test_a_packed_file_that_is_damaged_is_one_line(tmp_path, suffix):
     path = tmp_path / f"d.jsonl.{suffix}"
     rows = "".join(json.dumps({**ROWS[0], "id": str(i)}) + "\n" for i in range(3000))
     path.write_bytes(PACKERS[suffix](rows.encode())[:-20])
@@ -83,7 +81,7 @@ def test_a_packed_file_that_is_damaged_is_one_line(tmp_path: Path, suffix: str) 
     assert "data, despite its suffix; rename or compress it" in complaint(path)
 
 
-def test_packed_csv_and_json(tmp_path: Path, right: Dataset) -> None:
+def test_packed_csv_and_json(tmp_path, right):
     path = tmp_path / "d.json.gz"
     path.write_bytes(gzip.compress(json.dumps(ROWS).encode()))
     assert load(path).fingerprint == right.fingerprint
@@ -100,7 +98,7 @@ def test_packed_csv_and_json(tmp_path: Path, right: Dataset) -> None:
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
-def test_a_csv_of_another_delimiter_is_told_by_its_header(tmp_path: Path, delimiter: str) -> None:
+def test_a_csv_of_another_delimiter_is_told_by_its_header(tmp_path, delimiter):
     path = tmp_path / "d.csv"
     path.write_text(delimiter.join(("prompt", "response")) + "\n" + delimiter.join(("a, b", '"c\nd"')) + "\n")
     [case] = load(path, "pointwise").cases
@@ -111,7 +109,7 @@ def test_a_csv_of_another_delimiter_is_told_by_its_header(tmp_path: Path, delimi
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("suffix", ["jsonl", "json"])
-def test_encodings_with_a_byte_order_mark(tmp_path: Path, encoding: str, suffix: str, right: Dataset) -> None:
+def test_encodings_with_a_byte_order_mark(tmp_path, encoding, suffix, right):
     text = JSONL if suffix == "jsonl" else json.dumps(ROWS, ensure_ascii=False)
     path = tmp_path / f"d.{suffix}"
     path.write_bytes(("\ufeff" * encoding.endswith("e") + text).encode(encoding))
@@ -119,9 +117,7 @@ def test_encodings_with_a_byte_order_mark(tmp_path: Path, encoding: str, suffix:
 
 
 @pytest.mark.parametrize("piece", [4, 5, 7, 50, 10_000])
-def test_an_array_is_read_alike_in_pieces_of_any_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
-) -> None:
+def test_an_array_is_read_alike_in_pieces_of_any_size(tmp_path, monkeypatch, piece):
     monkeypatch.setattr(compression, "_PIECE", piece)
     path = tmp_path / "d.json"
     rows = [{"a": 'caf\xe9 \u20ac \U0001f600 \\ " ]', "b": [1.25e-7, True, None, {}]}, {"c": -12345}, {}]
@@ -157,7 +153,7 @@ def read(path: Path) -> Iterator[tuple[str, Any]]:
     return iter(reader_for(None, path)(path))
 
 
-def test_other_encodings_are_one_line(tmp_path: Path) -> None:
+def test_other_encodings_are_one_line(tmp_path):
     path = tmp_path / "d.jsonl"
     path.write_bytes(JSONL.encode("utf-32"))
     assert complaint(path) == f"{path}: is UTF-32; save the file as UTF-8"
@@ -167,7 +163,7 @@ def test_other_encodings_are_one_line(tmp_path: Path) -> None:
     assert complaint(path) == f"{path}:1: the byte at offset 24 is not UTF-8; save the file as UTF-8"
 
 
-def test_arrow_files_streams_and_feather(tmp_path: Path, right: Dataset) -> None:
+def test_arrow_files_streams_and_feather(tmp_path, right):
     table = pyarrow.Table.from_pylist(ROWS)
     file, stream, feather = tmp_path / "d.arrow", tmp_path / "s.arrow", tmp_path / "d.feather"
     with pyarrow.ipc.new_file(str(file), table.schema) as writer:
@@ -189,7 +185,7 @@ def workbook(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def test_a_workbook_has_the_rows_of_its_first_sheet(tmp_path: Path, right: Dataset) -> None:
+def test_a_workbook_has_the_rows_of_its_first_sheet(tmp_path, right):
     path = workbook(tmp_path / "d.xlsx", ROWS)
     assert load(path).fingerprint == right.fingerprint
     row = {"prompt": "p", "response": "x", "n": 3, "half": 0.5, "yes": True, "day": datetime.date(2026, 1, 2), "no": ""}
@@ -197,7 +193,7 @@ def test_a_workbook_has_the_rows_of_its_first_sheet(tmp_path: Path, right: Datas
     assert cells == {"n": 3, "half": 0.5, "yes": True, "day": "2026-01-02", "no": ""}
 
 
-def test_a_bad_workbook_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_workbook_is_one_line(tmp_path, monkeypatch):
     path = workbook(tmp_path / "d.xlsx", ROWS)
     content = path.read_bytes()
     for bad in (
@@ -216,7 +212,7 @@ def test_a_bad_workbook_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "pip install 'evalkit-judge[excel]'" in complaint(path)
 
 
-def test_parquet_of_several_row_groups_and_nested_columns(tmp_path: Path) -> None:
+def test_parquet_of_several_row_groups_and_nested_columns(tmp_path):
     rows = [{"prompt": f"p{i}", "responses": ["a", "b"], "n": i, "m": {"k": [i, None]}} for i in range(10)]
     path = tmp_path / "d.parquet"
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=3)
@@ -228,7 +224,7 @@ def test_parquet_of_several_row_groups_and_nested_columns(tmp_path: Path) -> Non
     assert "two columns are named 'prompt'" in complaint(path)
 
 
-def test_folders_and_patterns_are_read_file_by_file_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_and_patterns_are_read_file_by_file_in_order(tmp_path, monkeypatch):
     folder = tmp_path / "data"
     (folder / "deep").mkdir(parents=True)
     for name, number in (("b.jsonl", 2), ("a.jsonl", 1), ("deep/c.jsonl", 3), (".hidden.jsonl", 4), ("README.md", 5)):
@@ -253,7 +249,7 @@ def test_folders_and_patterns_are_read_file_by_file_in_order(tmp_path: Path, mon
 
 
 @pytest.fixture
-def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+def stdin(monkeypatch):
     def give(content: bytes) -> None:
         sources._spooled.cache_clear()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
@@ -262,14 +258,14 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
     sources._spooled.cache_clear()
 
 
-def test_standard_input_is_read_once_and_can_be_used_twice(stdin: Callable[[bytes], None], right: Dataset) -> None:
+def test_standard_input_is_read_once_and_can_be_used_twice(stdin, right):
     stdin(gzip.compress(JSONL.encode()))
     first, second = (load("-", format="jsonl") for _ in range(2))
     assert first.fingerprint == second.fingerprint == right.fingerprint
     assert first.source == "stdin"
 
 
-def test_complaints_about_standard_input(stdin: Callable[[bytes], None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complaints_about_standard_input(stdin, monkeypatch):
     stdin(b'{"id": 1}\n')
     assert complaint("-").startswith("dataset.format: not set, and standard input has no suffix")
     assert complaint("-", format="jsonl").startswith("stdin:1: no column 'response'")
@@ -279,14 +275,14 @@ def test_complaints_about_standard_input(stdin: Callable[[bytes], None], monkeyp
     assert "standard input is a terminal; pipe a file into it" in complaint("-", format="jsonl")
 
 
-def test_paths_that_are_not_fetched(tmp_path: Path) -> None:
+def test_paths_that_are_not_fetched(tmp_path):
     assert complaint("s3://bucket/d.jsonl") == (
         "dataset.path=s3://bucket/d.jsonl: 's3:' paths are not supported; download the file"
     )
     assert "no such file" in complaint(tmp_path / "a:b.jsonl")
 
 
-def test_fast_and_slow_json_agree(tmp_path: Path) -> None:
+def test_fast_and_slow_json_agree(tmp_path):
     floats = [
         "0.1",
         "1e22",
@@ -312,7 +308,7 @@ def test_fast_and_slow_json_agree(tmp_path: Path) -> None:
     assert cases[-1].prompt == "\ud800"
 
 
-def test_ids_are_compared_beyond_what_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_are_compared_beyond_what_is_held(tmp_path, monkeypatch):
     from evalkit.core import spool
     from evalkit.datasets import load as loading
 
@@ -350,7 +346,7 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_rows(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_rows(tmp_path):
     def written(count: int, suffix: str) -> Path:
         rows = [{**ROWS[0], "id": str(i), "response_a": f"{i} " * 100} for i in range(count)]
         path = tmp_path / f"{count}.{suffix}"
@@ -380,7 +376,7 @@ def test_memory_does_not_grow_with_rows(tmp_path: Path) -> None:
         ("frame", "frame"),
     ],
 )
-def test_a_data_set_has_a_short_name(source: str, name: str) -> None:
+def test_a_data_set_has_a_short_name(source, name):
     assert Dataset((), "", source).name == name
 
 
@@ -400,7 +396,7 @@ def is_chinese(text: str) -> bool:
     return any("一" <= c <= "鿿" for c in text)
 
 
-def test_sample_is_balanced() -> None:
+def test_sample_is_balanced():
     dataset = shipped("sample.jsonl", "pairwise")
     cells = Counter((c.label, c.metadata["language"], better_is_shorter(c)) for c in dataset.cases)
     assert len(dataset.cases) == 24
@@ -411,7 +407,7 @@ def test_sample_is_balanced() -> None:
             assert cells[label, "zh", shorter] == 2
 
 
-def test_quick_is_a_balanced_part_of_the_sample() -> None:
+def test_quick_is_a_balanced_part_of_the_sample():
     cases, all_of_them = (shipped(name, "pairwise").cases for name in ("quick.jsonl", "sample.jsonl"))
     assert {c.id: c for c in cases}.items() <= {c.id: c for c in all_of_them}.items()
     assert Counter((c.label, better_is_shorter(c)) for c in cases) == {(a, b): 2 for a in "AB" for b in (True, False)}
@@ -419,16 +415,12 @@ def test_quick_is_a_balanced_part_of_the_sample() -> None:
     assert sum(c.metadata["language"] == "zh" for c in cases) == 2
 
 
-def test_sample_says_what_is_wrong_with_the_worse_answer() -> None:
+def test_sample_says_what_is_wrong_with_the_worse_answer_and_suits_a_small_judge():
     cases = shipped("sample.jsonl", "pairwise").cases
     assert {c.metadata["flaw"] for c in cases} == FLAWS
     assert all(set(c.metadata) == {"language", "flaw"} for c in cases)
     assert sum(c.context is not None for c in cases) == sum(c.reference is not None for c in cases) == 4
     assert all(is_chinese(c.prompt) == (c.metadata["language"] == "zh") for c in cases)
-
-
-def test_sample_is_short_enough_for_a_small_judge() -> None:
-    cases = shipped("sample.jsonl", "pairwise").cases
     assert max(len(c.prompt.split()) for c in cases) <= 40
     words = [len(r.text.split()) for c in cases if c.metadata["language"] == "en" for r in c.responses]
     assert min(words) >= 15
@@ -437,7 +429,7 @@ def test_sample_is_short_enough_for_a_small_judge() -> None:
 
 
 @pytest.mark.parametrize("mode", ["pairwise", "pointwise", "listwise"])
-def test_graded_holds_four_levels_a_case(mode: str) -> None:
+def test_graded_holds_four_levels_a_case(mode):
     dataset = shipped("graded.jsonl", mode)
     assert len(dataset.cases) == 6
     assert dataset.notes == ()
@@ -449,7 +441,7 @@ def test_graded_holds_four_levels_a_case(mode: str) -> None:
         assert case.label is None
 
 
-def test_graded_order_gives_nothing_away() -> None:
+def test_graded_order_gives_nothing_away():
     cases = shipped("graded.jsonl", "pointwise").cases
     best = Counter(max(range(4), key=lambda i, c=c: c.responses[i].grade) for c in cases)
     assert len(best) >= 3

@@ -1,10 +1,7 @@
 """Cases from Python and from Hugging Face data sets on disk, a run of a frame, and a plan of a stream."""
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +28,7 @@ def load(frame: Any, **settings: Any) -> Dataset:
 
 
 @pytest.fixture
-def right(tmp_path: Path) -> Dataset:
+def right(tmp_path):
     path = tmp_path / "d.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
     return load_cases(DatasetConfig(path=str(path)), mode="pairwise")
@@ -48,14 +45,14 @@ def right(tmp_path: Path) -> Dataset:
     ],
     ids=["mappings", "arrow", "polars", "pandas", "nullable"],
 )
-def test_each_kind_of_frame_gives_the_cases_of_the_file(frame: Any, right: Dataset) -> None:
+def test_each_kind_of_frame_gives_the_cases_of_the_file(frame, right):
     dataset = load(frame)
     assert dataset.fingerprint == right.fingerprint
     assert dataset.source == "frame"
     assert [note.replace("frame:row ", "") for note in dataset.notes] == ["cases without a label: 1 of 2"]
 
 
-def test_what_pandas_holds_becomes_plain(right: Dataset) -> None:
+def test_what_pandas_holds_becomes_plain(right):
     frame = pandas.DataFrame(
         {
             "prompt": ["p"],
@@ -88,7 +85,7 @@ def test_what_pandas_holds_becomes_plain(right: Dataset) -> None:
         ([], "frame: the file has no rows"),
     ],
 )
-def test_what_is_no_frame_is_one_line(frame: Any, said: str) -> None:
+def test_what_is_no_frame_is_one_line(frame, said):
     with pytest.raises(ConfigError) as caught:
         load(frame)
     assert str(caught.value).startswith(said)
@@ -98,7 +95,7 @@ def test_what_is_no_frame_is_one_line(frame: Any, said: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def hub(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("hub")
         patch.setenv("HF_HUB_OFFLINE", "1")
@@ -115,7 +112,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_a_data_set_saved_to_disk(hub: Path, right: Dataset) -> None:
+def test_a_data_set_saved_to_disk(hub, right):
     def read(name: str, **settings: Any) -> Dataset:
         return load_cases(DatasetConfig(path=str(hub / name), **settings), mode="pairwise")
 
@@ -131,7 +128,7 @@ def test_a_data_set_saved_to_disk(hub: Path, right: Dataset) -> None:
         assert str(caught.value) == said
 
 
-def test_a_name_that_cannot_be_loaded_or_no_library(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_cannot_be_loaded_or_no_library(hub, monkeypatch):
     config = DatasetConfig(path="nobody/nothing", format="hf")
     with pytest.raises(ConfigError, match=r"^nobody/nothing: cannot be loaded \("):
         load_cases(config, mode="pairwise")
@@ -143,9 +140,7 @@ def test_a_name_that_cannot_be_loaded_or_no_library(hub: Path, monkeypatch: pyte
 # A run of a frame, and plans
 
 
-def test_a_frame_is_run_and_the_config_does_not_claim_another_data_set(
-    provider: fake_provider.Provider, tmp_path: Path
-) -> None:
+def test_a_frame_is_run_and_the_config_does_not_claim_another_data_set(provider, tmp_path):
     from evalkit import load_config, run
 
     provider.rule = lambda _: fake_provider.said("[[A]]")
@@ -164,9 +159,7 @@ def planned(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return capsys.readouterr().out.splitlines()[1:]
 
 
-def test_a_plan_counts_the_same_whether_it_holds_hashes_or_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_counts_the_same_whether_it_holds_hashes_or_not(tmp_path, monkeypatch, capsys):
     from evalkit.core import spool
 
     rows = [{**ROWS[0], "id": str(i), "prompt": f"P{i % 20}"} for i in range(40)]
@@ -181,9 +174,7 @@ def test_a_plan_counts_the_same_whether_it_holds_hashes_or_not(
     assert planned(capsys, *words) == held
 
 
-def test_patterns_samples_and_joins_from_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_patterns_samples_and_joins_from_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name in "ab":
         rows = [{"q": i, "text": f"{name}{i}"} for i in range(6)]

@@ -1,7 +1,5 @@
 """Templates, filters, samples, joins, conversations, nulls and cuts: which cases come of rows, and what is said."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter
@@ -28,7 +26,7 @@ def written(path: Path, *rows: dict[str, Any]) -> Path:
 
 
 @pytest.fixture
-def data(tmp_path: Path):
+def data(tmp_path):
     return lambda *rows: written(tmp_path / "d.jsonl", *rows)
 
 
@@ -46,7 +44,7 @@ def complaint(path: Path, mode: str = "pairwise", **settings: Any) -> str:
 # Templates
 
 
-def test_templates_compose_texts_of_columns(data) -> None:
+def test_templates_compose_texts_of_columns(data):
     path = data(
         {"question": "Which?", "choices": ["a", "b"], "Out 1": "x", "n": 3, "who": "m"},
         {"question": "What?", "choices": [], "Out 1": "y", "n": 4, "who": "m"},
@@ -76,7 +74,7 @@ def test_templates_compose_texts_of_columns(data) -> None:
         ("{{ prompt | nofilter }}", "dataset.fields.prompt: is not a Jinja expression (No filter named 'nofilter'"),
     ],
 )
-def test_a_wrong_template_is_one_line(data, template: str, said: str) -> None:
+def test_a_wrong_template_is_one_line(data, template, said):
     assert complaint(data(PAIR), fields={"prompt": template}).startswith(said)
 
 
@@ -91,7 +89,7 @@ def ids(dataset: Dataset) -> list[int]:
     return [int(case.id) for case in dataset.cases]
 
 
-def test_filter_keeps_rows_and_counts_the_others(data) -> None:
+def test_filter_keeps_rows_and_counts_the_others(data):
     path = data(*numbered(10))
     dataset = load(path, filter="n % 2 == 0 and topic != 'a'")
     assert ids(dataset) == [2, 4, 8]
@@ -104,12 +102,12 @@ def test_filter_keeps_rows_and_counts_the_others(data) -> None:
     assert "dataset.filter: TypeError" in complaint(path, filter="n > 'a'")
 
 
-def test_ids_that_are_row_numbers_are_those_of_the_file(data) -> None:
+def test_ids_that_are_row_numbers_are_those_of_the_file(data):
     rows = [{k: v for k, v in row.items() if k != "id"} for row in numbered(6)]
     assert [case.id for case in load(data(*rows), filter="n > 3").cases] == ["5", "6"]
 
 
-def test_a_sample_is_seeded_in_the_order_of_the_file_and_of_the_size_asked_for(data) -> None:
+def test_a_sample_is_seeded_in_the_order_of_the_file_and_of_the_size_asked_for(data):
     path = data(*numbered(60))
     drawn = ids(load(path, sample={"n": 12, "seed": 1}))
     assert drawn == ids(load(path, sample={"fraction": 0.2, "seed": 1})) == sorted(set(drawn))
@@ -125,7 +123,7 @@ def test_a_sample_is_seeded_in_the_order_of_the_file_and_of_the_size_asked_for(d
     assert max(counts.values()) < 60 > 2 * min(counts.values()) > 0  # and about as often as 300 / 10
 
 
-def test_a_stratified_sample_takes_of_each_its_share(data) -> None:
+def test_a_stratified_sample_takes_of_each_its_share(data):
     rows = [{**row, "topic": "rare" if i < 5 else "common"} for i, row in enumerate(numbered(50))]
     path = data(*rows)
     for seed in range(5):
@@ -137,7 +135,7 @@ def test_a_stratified_sample_takes_of_each_its_share(data) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_shares_are_whole_in_proportion_and_sum_to_what_is_wanted(seed: int) -> None:
+def test_shares_are_whole_in_proportion_and_sum_to_what_is_wanted(seed):
     draw = random.Random(seed)
     sizes = [draw.randint(1, 50) for _ in range(draw.randint(1, 9))]
     wanted = draw.randint(1, sum(sizes))
@@ -147,7 +145,7 @@ def test_shares_are_whole_in_proportion_and_sum_to_what_is_wanted(seed: int) -> 
     assert all(0 <= got <= size for got, size in zip(found, sizes, strict=True))
 
 
-def test_shuffling_comes_after_the_sample_and_before_the_limit(data) -> None:
+def test_shuffling_comes_after_the_sample_and_before_the_limit(data):
     path = data(*numbered(40))
     sampled = ids(load(path, sample={"n": 20, "seed": 3}))
     shuffled = ids(load(path, sample={"n": 20, "seed": 3}, shuffle_seed=5))
@@ -164,7 +162,7 @@ def test_shuffling_comes_after_the_sample_and_before_the_limit(data) -> None:
     )
 
 
-def test_settings_that_make_no_sense() -> None:
+def test_settings_that_make_no_sense():
     for wrong in (
         {"sample": {}},
         {"sample": {"n": 1, "fraction": 0.5}},
@@ -188,7 +186,7 @@ CHAT = [
 ]
 
 
-def test_conversations_are_rendered_readably(data) -> None:
+def test_conversations_are_rendered_readably(data):
     row = {"prompt": CHAT, "response_a": [{"role": "assistant", "content": "Hello"}], "response_b": "y", "id": "1"}
     dataset = load(data(row))
     assert dataset.cases[0].prompt == (
@@ -212,7 +210,7 @@ SHARED = [
 ]
 
 
-def test_sharegpts_conversations_are_conversations_too(data) -> None:
+def test_sharegpts_conversations_are_conversations_too(data):
     path = data({"id": "1", "conversations": SHARED, "chosen": SHARED[2], "rejected": [SHARED[4]]})
     fields = {"prompt": "conversations", "response_a": "chosen", "response_b": "rejected"}
     dataset = load(path, fields=fields)
@@ -231,7 +229,7 @@ def test_sharegpts_conversations_are_conversations_too(data) -> None:
         load_cases(DatasetConfig(path=str(path), fields=wrong), mode="pointwise")
 
 
-def test_long_texts_are_cut_by_a_rule_that_is_marked_and_counted(data) -> None:
+def test_long_texts_are_cut_by_a_rule_that_is_marked_and_counted(data):
     row = {**PAIR, "response_a": "a" * 50 + "z" * 51, "response_b": "b" * 100, "prompt": "p" * 100_000}
     path = data(row)
     dataset = load(path, max_chars=100)
@@ -251,7 +249,7 @@ def test_long_texts_are_cut_by_a_rule_that_is_marked_and_counted(data) -> None:
     assert truncate("abcdefg", 1) == "a\n[... 6 characters omitted ...]\n"
 
 
-def test_what_becomes_of_nulls_is_a_setting(data) -> None:
+def test_what_becomes_of_nulls_is_a_setting(data):
     path = data(PAIR, {**PAIR, "id": "two", "response_b": None}, {**PAIR, "id": "three", "prompt": None})
     assert "response_b is null" in complaint(path)
     empty = load(path, nulls="empty")
@@ -282,7 +280,7 @@ JOIN: dict[str, Any] = {
 
 
 @pytest.fixture
-def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tables(tmp_path, monkeypatch):
     written(
         tmp_path / "answers/alpha.jsonl",
         *({"question_id": str(i), "text": f"A{i}", "model_id": "α"} for i in (1, 2, 9)),
@@ -295,7 +293,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 FIELDS = {"id": "qid", "prompt": "text"}
 
 
-def test_answers_of_many_systems_are_joined_to_their_questions(tables: Path) -> None:
+def test_answers_of_many_systems_are_joined_to_their_questions(tables):
     dataset = load(tables, "pointwise", fields=FIELDS, join={"answers": JOIN})
     assert [[(r.text, r.model) for r in case.responses] for case in dataset.cases] == [
         [("A1", "α"), ("B1", "beta.v2")],
@@ -313,7 +311,7 @@ def test_answers_of_many_systems_are_joined_to_their_questions(tables: Path) -> 
     assert ":3: 1 response, and mode pairwise needs 2" in complaint(tables, fields=FIELDS, join={"answers": JOIN})
 
 
-def test_a_row_of_another_file_becomes_an_object(tables: Path, tmp_path: Path) -> None:
+def test_a_row_of_another_file_becomes_an_object(tables, tmp_path):
     written(tmp_path / "ref.jsonl", *({"qid": i, "choices": [{"turns": [f"R{i}", "more"]}]} for i in (1, 3)))
     join = {"answers": JOIN, "gold": {"path": "ref.jsonl", "by": "qid"}}
     dataset = load(tables, "pointwise", fields={**FIELDS, "reference": "gold.choices.0.turns.0"}, join=join)
@@ -321,7 +319,7 @@ def test_a_row_of_another_file_becomes_an_object(tables: Path, tmp_path: Path) -
     assert f"cases without a row in dataset.join.gold: 1 (first: {tables}:2)" in dataset.notes
 
 
-def test_two_columns_make_a_key_and_the_own_response_comes_first(tmp_path: Path) -> None:
+def test_two_columns_make_a_key_and_the_own_response_comes_first(tmp_path):
     answers = written(
         tmp_path / "a.jsonl", *({"q": q, "model": m, "turns": [f"{m}{q}"]} for q in (1, 2) for m in ("left", "right"))
     )
@@ -351,7 +349,7 @@ def test_two_columns_make_a_key_and_the_own_response_comes_first(tmp_path: Path)
     assert load(base, fields=fields, join=join).cases[0].responses == (Response("base", "g"), Response("new", "h"))
 
 
-def test_labels_are_joined_by_person_and_by_model(tables: Path, tmp_path: Path) -> None:
+def test_labels_are_joined_by_person_and_by_model(tables, tmp_path):
     written(
         tmp_path / "votes.jsonl",
         {"qid": 1, "who": "ann", "label": "A"},
@@ -392,17 +390,17 @@ def test_labels_are_joined_by_person_and_by_model(tables: Path, tmp_path: Path) 
         ({"format": "nope"}, "dataset.format: no reader for format 'nope'"),
     ],
 )
-def test_a_wrong_join_is_one_line(tables: Path, tmp_path: Path, change: dict[str, Any], said: str) -> None:
+def test_a_wrong_join_is_one_line(tables, tmp_path, change, said):
     written(tmp_path / "twice.jsonl", *({"question_id": 1, "text": "t"} for _ in range(2)))
     assert said in complaint(tables, "pointwise", fields=FIELDS, join={"answers": {**JOIN, **change}})
 
 
-def test_a_join_may_not_hide_a_column(tables: Path) -> None:
+def test_a_join_may_not_hide_a_column(tables):
     assert "the row already has a column 'text'" in complaint(tables, fields=FIELDS, join={"text": JOIN})
 
 
 @pytest.mark.shared
-def test_the_eight_systems_of_the_qlora_data_are_joined_with_settings_alone(shared: Path) -> None:
+def test_the_eight_systems_of_the_qlora_data_are_joined_with_settings_alone(shared):
     folder = shared / "data" / "qlora_vicuna"
     join = {
         "path": str(folder / "generations" / "*.jsonl"),
@@ -427,6 +425,6 @@ def test_the_eight_systems_of_the_qlora_data_are_joined_with_settings_alone(shar
     ("sizes", "wanted", "expected"),
     [([5, 3, 2], 4, [2, 1, 1]), ([1, 1, 8], 5, [1, 0, 4]), ([3, 3, 3], 4, [2, 1, 1]), ([2, 7], 9, [2, 7])],
 )
-def test_shares_are_rounded_by_the_largest_remainders(sizes: list[int], wanted: int, expected: list[int]) -> None:
+def test_shares_are_rounded_by_the_largest_remainders(sizes, wanted, expected):
     """Hamilton's method by hand: 2.0, 1.2 and 0.8 of 4 are 2, 1 and, by the largest remainder, 1."""
     assert stratum_sizes(sizes, wanted) == expected

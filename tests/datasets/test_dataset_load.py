@@ -1,7 +1,5 @@
 """Reading cases: every format and mapping, labels of one annotator or several, and one line for each mistake."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random
@@ -28,7 +26,7 @@ def load(path: Path, mode: str = "pairwise", **settings: object) -> Dataset:
 
 
 @pytest.fixture
-def write(tmp_path: Path):
+def write(tmp_path):
     def write(*rows: object, name: str = "data.jsonl") -> Path:
         path = tmp_path / name
         path.write_text("".join(r if isinstance(r, str) else json.dumps(r) + "\n" for r in rows), encoding="utf-8")
@@ -65,7 +63,7 @@ def written(path: Path, rows: list[dict[str, str]]) -> Path:
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "csv", "tsv", "parquet"])
-def test_each_format_gives_the_same_cases(tmp_path: Path, suffix: str) -> None:
+def test_each_format_gives_the_same_cases(tmp_path, suffix):
     rows = [PAIR, {**PAIR, "id": "二", "prompt": 'two\nlines, "quoted"\tand 中文', "label": "tie"}]
     dataset = load(written(tmp_path / f"d.{suffix}", rows))
     assert [c.id for c in dataset.cases] == ["one", "二"]
@@ -78,7 +76,7 @@ def test_each_format_gives_the_same_cases(tmp_path: Path, suffix: str) -> None:
     assert dataset.notes == ()
 
 
-def test_format_setting_goes_before_the_suffix(write) -> None:
+def test_format_setting_goes_before_the_suffix(write):
     path = write(PAIR, name="data.txt")
     assert len(load(path, format="jsonl").cases) == 1
     assert "dataset.format: no reader for format 'txt'; choose from arrow, csv" in complaint(path)
@@ -86,12 +84,12 @@ def test_format_setting_goes_before_the_suffix(write) -> None:
     assert "no suffix" in complaint(write(PAIR, name="data"))
 
 
-def test_rows_are_read_only_up_to_the_limit(write) -> None:
+def test_rows_are_read_only_up_to_the_limit(write):
     path = write(PAIR, {**PAIR, "id": "two"}, "not json\n")
     assert [c.id for c in load(path, limit=2).cases] == ["one", "two"]
 
 
-def test_shuffle_is_seeded_and_comes_before_the_limit(write) -> None:
+def test_shuffle_is_seeded_and_comes_before_the_limit(write):
     path = write(*({**PAIR, "id": str(i)} for i in range(50)))
     ids = [c.id for c in load(path, shuffle_seed=7, limit=10).cases]
     assert ids == [c.id for c in load(path, shuffle_seed=7).cases][:10]
@@ -100,7 +98,7 @@ def test_shuffle_is_seeded_and_comes_before_the_limit(write) -> None:
     assert load(path, shuffle_seed=7).fingerprint != load(path).fingerprint
 
 
-def test_parquet_values_become_json_values(tmp_path: Path) -> None:
+def test_parquet_values_become_json_values(tmp_path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = [{**PAIR, "when": date(2024, 5, 1), "raw": b"ab\xff", "cost": float("nan"), "far": float("inf")}]
     path = tmp_path / "d.parquet"
@@ -117,7 +115,7 @@ def test_parquet_values_become_json_values(tmp_path: Path) -> None:
 # Fields
 
 
-def test_fields_map_columns_and_parts_of_them(write) -> None:
+def test_fields_map_columns_and_parts_of_them(write):
     row = {
         "conversation": [{"role": "user", "content": "hello"}],
         "out": {"left": "x", "right": "y"},
@@ -136,7 +134,7 @@ def test_fields_map_columns_and_parts_of_them(write) -> None:
     assert dataset.notes == (f"cases without an id, identified by row number: 1 (first: {dataset.source}:1)",)
 
 
-def test_an_optional_column_may_be_missing_in_some_rows_but_not_in_all(write) -> None:
+def test_an_optional_column_may_be_missing_in_some_rows_but_not_in_all(write):
     path = write({**PAIR, "info": "c"}, {**PAIR, "id": "two"})
     assert [c.context for c in load(path, fields={"context": "info"}).cases] == ["c", None]
     assert "no column 'inof' for context" in complaint(path, fields={"context": "inof"})
@@ -146,7 +144,7 @@ def test_an_optional_column_may_be_missing_in_some_rows_but_not_in_all(write) ->
     )
 
 
-def test_a_missing_column_names_the_columns_there_are(write) -> None:
+def test_a_missing_column_names_the_columns_there_are(write):
     path = write(PAIR)
     assert complaint(path, fields={"response_b": "respones_b"}) == (
         ":1: no column 'respones_b' for response_b; the columns are id, prompt, response_a, response_b, label, topic; "
@@ -158,12 +156,12 @@ def test_a_missing_column_names_the_columns_there_are(write) -> None:
     assert "no column 'key' for id" in complaint(write({**PAIR, "key": "k"}, {**PAIR}), fields={"id": "key"})
 
 
-def test_unknown_canonical_field(write) -> None:
+def test_unknown_canonical_field(write):
     said = complaint(write(PAIR), fields={"respons_a": "x"})
     assert said == "dataset.fields.respons_a: no such field; did you mean 'response_a'?"
 
 
-def test_responses_as_texts_and_as_objects(write) -> None:
+def test_responses_as_texts_and_as_objects(write):
     row = {"id": 3, "prompt": "p", "responses": ["a", {"model": "m", "text": "b", "label": 4, "tokens": 9}]}
     dataset = load(write(row))
     assert dataset.cases[0].id == "3"
@@ -171,7 +169,7 @@ def test_responses_as_texts_and_as_objects(write) -> None:
     assert dataset.notes == (f"responses with a 'tokens', which is not used: 1 (first: {dataset.source}:1)",)
 
 
-def test_a_column_with_the_name_of_labels_is_not_ignored_silently(write) -> None:
+def test_a_column_with_the_name_of_labels_is_not_ignored_silently(write):
     rows = {"id": "1", "prompt": "p", "response": "r", "Grade": 3}
     note = "column 'Grade' is metadata: if it has the labels, set dataset.fields.label=Grade"
     assert load(write(rows), "pointwise").notes == (note,)
@@ -179,7 +177,7 @@ def test_a_column_with_the_name_of_labels_is_not_ignored_silently(write) -> None
     assert load(write({**rows, "label": 2}), "pointwise").notes == ()
 
 
-def test_csv_may_hold_lists_as_json(tmp_path: Path) -> None:
+def test_csv_may_hold_lists_as_json(tmp_path):
     rows = [{"id": "1", "prompt": "p", "context": "", "responses": '["a", "b", "c"]', "label": "[1, null, 2.5]"}]
     case = load(written(tmp_path / "d.csv", rows)).cases[0]
     assert [r.grade for r in case.responses] == [1.0, None, 2.5]
@@ -221,7 +219,7 @@ def test_csv_may_hold_lists_as_json(tmp_path: Path) -> None:
         ({"prompt": "p", "responses": ["a", None]}, ":2: responses.1 is null"),
     ],
 )
-def test_a_bad_row_is_named_by_file_and_line(write, row: object, said: str) -> None:
+def test_a_bad_row_is_named_by_file_and_line(write, row, said):
     assert complaint(write(PAIR, row)).startswith(said)
 
 
@@ -239,24 +237,24 @@ def test_a_bad_row_is_named_by_file_and_line(write, row: object, said: str) -> N
         ("[{},]", ":1: not JSON"),
     ],
 )
-def test_a_bad_json_file(write, content: str, said: str) -> None:
+def test_a_bad_json_file(write, content, said):
     fields = {"prompt": "prompt"}
     path = write(content.replace("{}", json.dumps({"prompt": "p", "response": "r"})), name="d.json")
     text = complaint(path, mode="pointwise", fields=fields) if content != "{}" else complaint(path)
     assert text.startswith(said)
 
 
-def test_rows_after_the_end_of_the_array_do_not_vanish(write) -> None:
+def test_rows_after_the_end_of_the_array_do_not_vanish(write):
     assert "continues after" in complaint(write("[", json.dumps(PAIR), "]\n[]", name="d.json"))
     assert len(load(write("[", json.dumps(PAIR), "]\n \n", name="d.json")).cases) == 1
 
 
-def test_json_rows_name_their_line(write) -> None:
+def test_json_rows_name_their_line(write):
     path = write("[\n", json.dumps(PAIR), ",\n", json.dumps(PAIR, indent=2), "]", name="d.json")
     assert complaint(path) == ":3: id 'one' is already used in line 2; make ids unique"
 
 
-def test_an_array_in_a_jsonl_file_is_recognised(write) -> None:
+def test_an_array_in_a_jsonl_file_is_recognised(write):
     assert "set dataset.format=json" in complaint(write(json.dumps([PAIR])))
     assert "set dataset.format=json" in complaint(write("[\n"))
 
@@ -274,16 +272,16 @@ def test_an_array_in_a_jsonl_file_is_recognised(write) -> None:
         ('prompt,response\n"two\nlines"\n', ":2: the row has 1 cells"),
     ],
 )
-def test_a_bad_csv_file(write, content: str, said: str) -> None:
+def test_a_bad_csv_file(write, content, said):
     assert complaint(write(content, name="d.csv"), mode="pointwise").startswith(said)
 
 
-def test_a_long_csv_cell_is_read(tmp_path: Path) -> None:
+def test_a_long_csv_cell_is_read(tmp_path):
     rows = [{"prompt": "p", "response": "x" * 200_000}]
     assert len(load(written(tmp_path / "d.csv", rows), "pointwise").cases[0].responses[0].text) == 200_000
 
 
-def test_bad_encoding_names_the_byte(tmp_path: Path) -> None:
+def test_bad_encoding_names_the_byte(tmp_path):
     path = tmp_path / "d.jsonl"
     good = json.dumps(PAIR).encode() + b"\n"
     path.write_bytes(b"\xef\xbb\xbf\xff" + good)
@@ -292,7 +290,7 @@ def test_bad_encoding_names_the_byte(tmp_path: Path) -> None:
     assert complaint(path) == f":2: the byte at offset {3 + len(good) + 8} is not UTF-8; save the file as UTF-8"
 
 
-def test_missing_files(write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files(write, tmp_path, monkeypatch):
     path = write(PAIR, name="cases.jsonl")
     assert complaint(tmp_path / "case.jsonl") == ": no such file; did you mean 'cases.jsonl'?"
     assert "set dataset.path" in complaint(tmp_path / "zzz.csv")
@@ -312,7 +310,7 @@ def test_missing_files(write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         load_cases(config, mode="pairwise")
 
 
-def test_a_file_that_cannot_be_opened(write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_opened(write, monkeypatch):
     path = write(PAIR)
 
     def refuse(*_args: object, **_kwargs: object) -> None:
@@ -325,7 +323,7 @@ def test_a_file_that_cannot_be_opened(write, monkeypatch: pytest.MonkeyPatch) ->
 # What is said
 
 
-def test_what_had_to_be_interpreted_is_said_once_with_its_count(write) -> None:
+def test_what_had_to_be_interpreted_is_said_once_with_its_count(write):
     rows = [
         {"prompt": 5, "response_a": True, "response_b": 1.5, "label": "A"},
         {"prompt": "p", "response_a": "", "response_b": "y", "context": ""},
@@ -344,11 +342,11 @@ def test_what_had_to_be_interpreted_is_said_once_with_its_count(write) -> None:
     }
 
 
-def test_row_numbers_that_meet_given_ids_are_refused(write) -> None:
+def test_row_numbers_that_meet_given_ids_are_refused(write):
     assert "id '2' is already used in line 1" in complaint(write({**PAIR, "id": 2}, {**PAIR, "id": None}))
 
 
-def test_surrogates_and_control_characters_survive(write) -> None:
+def test_surrogates_and_control_characters_survive(write):
     text = "a\ud800b\x00c\u2028d"
     dataset = load(write({**PAIR, "prompt": text}, {**PAIR, "id": "2"}))
     assert dataset.cases[0].prompt == text
@@ -365,7 +363,7 @@ json_values = st.recursive(
 @given(
     st.lists(st.dictionaries(st.sampled_from(list(PAIR)) | st.text(max_size=3), json_values, max_size=8), max_size=4)
 )
-def test_any_rows_give_their_cases_or_one_line(tmp_path_factory: pytest.TempPathFactory, rows: list) -> None:
+def test_any_rows_give_their_cases_or_one_line(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("any") / "d.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     try:
@@ -378,7 +376,7 @@ def test_any_rows_give_their_cases_or_one_line(tmp_path_factory: pytest.TempPath
         assert all(canonical_json(dict(c.metadata)) for c in dataset.cases)
 
 
-def test_fingerprint_follows_content_and_order_only(write) -> None:
+def test_fingerprint_follows_content_and_order_only(write):
     rows = [{**PAIR, "id": str(i)} for i in range(4)]
     first = load(write(*rows)).fingerprint
     assert load(write(*(dict(reversed(r.items())) for r in rows), name="other.jsonl")).fingerprint == first
@@ -392,7 +390,7 @@ def test_fingerprint_follows_content_and_order_only(write) -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize(("subset", "count"), [("Natural", 100), ("Adversarial/GPTInst", 92)])
-def test_llmbar_is_read_with_settings_alone(shared: Path, subset: str, count: int) -> None:
+def test_llmbar_is_read_with_settings_alone(shared, subset, count):
     path = shared / "data" / "llmbar" / subset / "dataset.json"
     fields = {"prompt": "input", "response_a": "output_1", "response_b": "output_2"}
     dataset = load(path, fields=fields, label_map={"1": "A", "2": "B"})
@@ -409,7 +407,7 @@ ONE, TWO, THREE = (tuple(Response(t) for t in "xyz"[:n]) for n in (1, 2, 3))
 
 
 @pytest.mark.parametrize("value", [1, "1", 1.0, "1.0", " 1 "])
-def test_one_label_in_many_spellings(value: object) -> None:
+def test_one_label_in_many_spellings(value):
     assert normalize_label(value) == "1"
     for key in ("1", "1.0"):
         assert Labels({key: "B"}).attach(value, TWO, "here") == ("B", TWO)
@@ -418,24 +416,24 @@ def test_one_label_in_many_spellings(value: object) -> None:
 @pytest.mark.parametrize(
     ("value", "expected"), [("A", "A"), ("b", "B"), ("Tie", "TIE"), (" TIE ", "TIE"), (None, None), ("", None)]
 )
-def test_plain_choices_need_no_map(value: object, expected: str | None) -> None:
+def test_plain_choices_need_no_map(value, expected):
     assert Labels({}).attach(value, THREE, "here") == (expected, THREE)
 
 
 @pytest.mark.parametrize("word", ["left", "Right", "first", "model_a", "C", "[[A]]", "tie (both bad)", "none", "1", 2])
-def test_an_annotators_choice_has_no_other_spelling(word: object) -> None:
+def test_an_annotators_choice_has_no_other_spelling(word):
     assert [read_choice(one, "l.csv:2") for one in (" a", "B", "Tie")] == ["A", "B", "TIE"]
     with pytest.raises(DatasetError) as error:
         read_choice(word, "l.csv:2")
     assert str(error.value) == f"l.csv:2: '{word}' is not a winner; write A, B or TIE"
 
 
-def test_the_map_goes_before_the_plain_reading() -> None:
+def test_the_map_goes_before_the_plain_reading():
     labels = Labels({"A": "B", "model_b": "B", "true": "A", "中": "TIE"})
     assert [labels.attach(v, TWO, "here")[0] for v in ("A", "model_b", True, "中", "B")] == ["B", "B", "A", "TIE", "B"]
 
 
-def test_grades() -> None:
+def test_grades():
     labels = Labels({"good": 5, "true": 0, "4": 40})
     assert [labels.attach(v, ONE, "here")[1][0].grade for v in (3, "2.5", "good", True, 4)] == [3, 2.5, 5, 0, 40]
     assert [r.grade for r in labels.attach([1, None, "good"], THREE, "here")[1]] == [1, None, 5]
@@ -459,19 +457,19 @@ def test_grades() -> None:
         ({"a": 1}, TWO, 'here: label {"a": 1} is not mapped'),
     ],
 )
-def test_a_label_that_says_nothing_is_refused(value: object, responses: tuple[Response, ...], said: str) -> None:
+def test_a_label_that_says_nothing_is_refused(value, responses, said):
     with pytest.raises(DatasetError) as caught:
         Labels({}).attach(value, responses, "here")
     assert str(caught.value).startswith(said)
 
 
-def test_a_winner_is_no_grade() -> None:
+def test_a_winner_is_no_grade():
     with pytest.raises(DatasetError, match="not a number"):
         Labels({"good": "A"}).grade("good", "here")
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
-def test_a_number_is_its_own_grade(value: float) -> None:
+def test_a_number_is_its_own_grade(value):
     assert Labels({}).grade(value, "here") == pytest.approx(value, rel=1e-12, abs=0)
 
 

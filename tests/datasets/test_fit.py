@@ -1,7 +1,5 @@
 """Cases that do not fit the judge's context: shortened to their ends, as little as possible, and counted."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

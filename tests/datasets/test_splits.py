@@ -1,7 +1,5 @@
 """Rows for choosing a configuration and rows for the final figures: no prompt is on both sides."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Conversations become cases: the whole, each turn or each step, with what came before as the prompt."""
 
-from __future__ import annotations
-
 import csv
 import json
 from itertools import product
@@ -39,7 +37,7 @@ def shape(text: str) -> list[tuple[int, str, str, bool]]:
     return [(one.turn, one.kind, one.name, one.judged) for one in parse(text)]
 
 
-def test_each_turn_is_a_case_with_what_came_before() -> None:
+def test_each_turn_is_a_case_with_what_came_before():
     first, second = load([{"id": "a", "messages": CHAT, "lang": "en"}], unit="turn").cases
     assert (first.id, second.id) == ("a #1", "a #2")
     assert dict(first.metadata) == {"lang": "en", "conversation": "a", "turn": 1, "turns": 2, "position": 0.5}
@@ -57,7 +55,7 @@ def test_each_turn_is_a_case_with_what_came_before() -> None:
     assert [second.metadata[key] for key in UNITS] == ["a", 2, 2, 1.0]
 
 
-def test_each_step_is_a_message_of_an_agent_with_its_results() -> None:
+def test_each_step_is_a_message_of_an_agent_with_its_results():
     cases = load([{"id": "a", "messages": CHAT}], unit="step").cases
     assert [shape(case.responses[0].text) for case in cases] == [
         [(1, "said", "assistant", True), (1, "call", "search", True), (1, "result", "search", True)],
@@ -68,7 +66,7 @@ def test_each_step_is_a_message_of_an_agent_with_its_results() -> None:
     assert cases[2].prompt.endswith("[step 2: assistant]\nIt is.\n\n[step 3: user]\nThanks")
 
 
-def test_nothing_after_the_judged_turn_is_shown_unless_asked_for() -> None:
+def test_nothing_after_the_judged_turn_is_shown_unless_asked_for():
     rows = [{"id": "a", "messages": CHAT, "context": "[turn 9: user]\nKnown."}]
     hidden, _ = load(rows, unit="turn").cases
     assert "Thanks" not in "".join([hidden.prompt, hidden.context or "", hidden.responses[0].text])
@@ -82,7 +80,7 @@ def test_nothing_after_the_judged_turn_is_shown_unless_asked_for() -> None:
     ]
 
 
-def test_a_whole_conversation_is_numbered_if_its_column_is_named() -> None:
+def test_a_whole_conversation_is_numbered_if_its_column_is_named():
     (case,) = load([{"id": "a", "chat": CHAT}], fields={"messages": "chat"}).cases
     assert case.prompt == "[turn 1: system]\nBe kind.\n\n[turn 1: user]\nIs it sunny?"
     assert {turn for turn, *_ in shape(case.responses[0].text)} == {1, 2}
@@ -92,7 +90,7 @@ def test_a_whole_conversation_is_numbered_if_its_column_is_named() -> None:
     assert (as_before.prompt, dict(as_before.metadata)) == ("Q", {"messages": CHAT})
 
 
-def test_trajectories_of_a_pair_share_what_they_have_in_common() -> None:
+def test_trajectories_of_a_pair_share_what_they_have_in_common():
     other = [*CHAT[:4], {"role": "assistant", "content": "No."}, CHAT[5], {"role": "assistant", "content": "See you"}]
     rows = [{"id": "p", "messages_a": CHAT, "messages_b": other, "label": ["A", "TIE"], "model_a": "x", "model_b": "y"}]
     fields = {"messages_a": "messages_a", "messages_b": "messages_b"}
@@ -110,13 +108,13 @@ def test_trajectories_of_a_pair_share_what_they_have_in_common() -> None:
     assert whole.responses[1].text.endswith("[turn 2: assistant]\nSee you")
 
 
-def test_turns_that_only_one_trajectory_has_are_counted() -> None:
+def test_turns_that_only_one_trajectory_has_are_counted():
     dataset = load([{"id": "p", "messages": [CHAT, CHAT[:5]]}], "pairwise", unit="step")
     assert [case.id for case in dataset.cases] == ["p #1", "p #2"]
     assert "steps that not every conversation of the case has, omitted: 1 (first: frame:row 1)" in dataset.notes
 
 
-def test_conversations_of_one_row_are_divided_apart_where_responses_are_judged_alone() -> None:
+def test_conversations_of_one_row_are_divided_apart_where_responses_are_judged_alone():
     rows = [
         {"id": "p", "messages": [CHAT, CHAT[:5]], "responses": [{"text": "", "model": "x"}, {"text": "", "model": "y"}]}
     ]
@@ -129,7 +127,7 @@ def test_conversations_of_one_row_are_divided_apart_where_responses_are_judged_a
     assert [case.metadata["conversation"] for case in cases] == ["p (1)", "p (1)", "p (2)"]
 
 
-def test_labels_are_those_of_the_unit_and_others_are_the_outcome() -> None:
+def test_labels_are_those_of_the_unit_and_others_are_the_outcome():
     marked = [dict(one) for one in CHAT]
     marked[2]["label"] = 2
     rows = [
@@ -149,13 +147,13 @@ def test_labels_are_those_of_the_unit_and_others_are_the_outcome() -> None:
 
 
 @pytest.mark.parametrize("key", UNITS)
-def test_a_column_with_the_name_of_an_added_value_is_refused(key: str) -> None:
+def test_a_column_with_the_name_of_an_added_value_is_refused(key):
     with pytest.raises(DatasetError, match=rf"row 1: has a column '{key}', which dataset.unit=turn adds; rename"):
         load([{"id": "a", "messages": CHAT, key: "x"}], unit="turn")
     assert load([{"id": "a", "prompt": "Q", "response": "A", key: "x"}]).cases[0].metadata[key] == "x"
 
 
-def test_the_cluster_is_the_conversation() -> None:
+def test_the_cluster_is_the_conversation():
     rows = [{"id": name, "messages": CHAT} for name in "ab"]
     cases = load(rows, unit="step").cases
     config = load_config(overrides=["mode=pointwise", "swap=none"])
@@ -164,7 +162,7 @@ def test_the_cluster_is_the_conversation() -> None:
     assert list(clusters.number) == [0, 0, 0, 1, 1, 1]
 
 
-def test_shuffled_conversations_stay_together() -> None:
+def test_shuffled_conversations_stay_together():
     rows = [{"id": str(number), "messages": CHAT[: 5 + 2 * (number % 2)]} for number in range(9)]
     ids = [case.id for case in load(rows, unit="turn", shuffle_seed=1).cases]
     whole = [case.id for case in load(rows, fields={"messages": "messages"}, shuffle_seed=1).cases]
@@ -230,14 +228,14 @@ DIALECTS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def test_calls_that_are_not_a_list_are_one_call() -> None:
+def test_calls_that_are_not_a_list_are_one_call():
     messages = [CHAT[1], {"role": "assistant", "content": "So.", "tool_calls": "oops"}]
     (case,) = load([{"id": "a", "messages": messages}], unit="turn").cases
     assert case.responses[0].text == "[turn 1, judged: assistant]\nSo.\n\n[turn 1, judged: call unnamed]\noops"
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_messages_of_each_tool_are_the_same_conversation(name: str) -> None:
+def test_messages_of_each_tool_are_the_same_conversation(name):
     (case,) = load([{"id": "a", "messages": DIALECTS[name]}], unit="turn").cases
     assert case.prompt == "[turn 1: user]\nIs it sunny?"
     said, call, result, answer = parse(case.responses[0].text)
@@ -247,7 +245,7 @@ def test_messages_of_each_tool_are_the_same_conversation(name: str) -> None:
     assert "hm" not in case.responses[0].text
 
 
-def test_messages_are_json_in_the_cells_of_a_table(tmp_path: Path) -> None:
+def test_messages_are_json_in_the_cells_of_a_table(tmp_path):
     path = tmp_path / "d.csv"
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -274,7 +272,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_what_is_not_a_conversation_is_refused_in_one_line(name: str) -> None:
+def test_what_is_not_a_conversation_is_refused_in_one_line(name):
     row, settings, message = MISTAKES[name]
     with pytest.raises(DatasetError) as refused:
         load([row], unit="turn", **settings)
@@ -283,7 +281,7 @@ def test_what_is_not_a_conversation_is_refused_in_one_line(name: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_fields_that_messages_replace_are_refused() -> None:
+def test_fields_that_messages_replace_are_refused():
     with pytest.raises(ConfigError, match=r"dataset.fields.prompt: is not used with messages"):
         load([{"id": "a", "messages": CHAT}], unit="turn", fields={"prompt": "q"})
     with pytest.raises(DatasetError, match=r"no column 'lable'"):
@@ -292,7 +290,7 @@ def test_fields_that_messages_replace_are_refused() -> None:
         load_config(overrides=["dataset.after=true"])
 
 
-def test_long_parts_are_cut_before_they_are_shown() -> None:
+def test_long_parts_are_cut_before_they_are_shown():
     long = [
         *CHAT[:3],
         {"role": "tool", "tool_call_id": "c1", "content": "a" * 500 + "[turn 7: user]\n" + "b" * 500},
@@ -308,12 +306,12 @@ def test_long_parts_are_cut_before_they_are_shown() -> None:
     )
 
 
-def test_ids_are_unique_among_all_cases() -> None:
+def test_ids_are_unique_among_all_cases():
     with pytest.raises(DatasetError, match=r"id 'a #1' is already used"):
         load([{"id": "a", "messages": CHAT}, {"id": "a", "messages": CHAT[:5]}], unit="turn")
 
 
-def test_logs_without_messages_are_conversations_of_one_turn() -> None:
+def test_logs_without_messages_are_conversations_of_one_turn():
     rows = [{"id": "a", "prompt": "Q", "responses": [{"text": "A"}], "messages": None}]
     dataset = load(rows, unit="turn")
     assert dataset.cases[0].prompt == "[turn 1: user]\nQ"
@@ -327,7 +325,7 @@ VALUES: tuple[Any, ...] = (None, "two", 3, -1.5, True, [], {}, [None], {"x": "y"
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_messages_with_other_values_are_read_or_refused_in_one_line(name: str) -> None:
+def test_messages_with_other_values_are_read_or_refused_in_one_line(name):
     read, refused = 0, list[str]()
     for number, message in enumerate(DIALECTS[name]):
         for key, value in product(message, VALUES):
@@ -343,9 +341,7 @@ def test_messages_with_other_values_are_read_or_refused_in_one_line(name: str) -
 
 @pytest.mark.shared
 @pytest.mark.parametrize(("benchmark", "path"), [("devai", "devai/instances"), ("paperbench", "paperbench")])
-def test_trajectories_are_joined_to_the_published_checklists(
-    benchmark: str, path: str, shared: Path, tmp_path: Path
-) -> None:
+def test_trajectories_are_joined_to_the_published_checklists(benchmark, path, shared, tmp_path):
     data = DatasetConfig(benchmark=benchmark, path=str(shared / "data" / path))
     ids = [row["id"] for _, row in named_rows(benchmark, Path(str(data.path)))]
     (tmp_path / "runs.jsonl").write_text("".join(json.dumps({"id": id_, "messages": CHAT}) + "\n" for id_ in ids))

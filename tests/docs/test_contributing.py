@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path
@@ -28,13 +26,13 @@ def test_each_dependency_has_its_reason():
     assert not set(named) - told - {"evalkit-judge"}
 
 
-def test_readme_counts_what_there_is() -> None:
+def test_readme_counts_what_there_is():
     readme = (ROOT / "README.md").read_text("utf-8")
     assert f"| Published benchmarks | {len(own_benchmarks())}, each" in readme
     assert f"| Existing judgments | {len(importers())} layouts" in readme
 
 
-def test_each_file_that_a_change_goes_into_exists() -> None:
+def test_each_file_that_a_change_goes_into_exists():
     table = CONTRIBUTING.split("## Where changes go")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (.+?) \| (.+) \|$", table, re.MULTILINE)[2:]  # without its head
     assert len(rows) >= 10

@@ -1,7 +1,5 @@
 """The images of the docs: they are not made without a font for Chinese, and every image that a page shows exists."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path
@@ -19,9 +17,7 @@ ROOT = Path(__file__).parents[2]
         ({"chromium": "", "fc-list": ""}, "no font has Chinese characters"),
     ],
 )
-def test_images_need_chromium_and_a_font_with_chinese(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: dict[str, str], fault: str
-) -> None:
+def test_images_need_chromium_and_a_font_with_chinese(tmp_path, monkeypatch, programs, fault):
     tool = runpy.run_path(str(ROOT / "docs" / "generate_images.py"))
     for name, output in programs.items():
         (tmp_path / name).write_text(f"#!/bin/sh\nprintf '{output}'\n")
@@ -32,7 +28,7 @@ def test_images_need_chromium_and_a_font_with_chinese(
     assert not (tmp_path / "images").exists()
 
 
-def test_the_images_of_the_pages_are_those_that_are_made() -> None:
+def test_the_images_of_the_pages_are_those_that_are_made():
     tool = runpy.run_path(str(ROOT / "docs" / "generate_images.py"))
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     shown = {name for page in pages for name in re.findall(r"images/([\w-]+)\.png", page.read_text("utf-8"))}

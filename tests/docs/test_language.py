@@ -1,7 +1,5 @@
 """README and the documentation are in plain American English: no private words, short sentences, no misspelling."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess
@@ -69,14 +67,14 @@ def prose(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
-def test_no_private_word_comes_back(path: Path) -> None:
+def test_no_private_word_comes_back(path):
     text = prose(path)
     found = {word: better for word, better in UNWANTED.items() if re.search(word, text, re.IGNORECASE)}
     assert not found
 
 
 @pytest.mark.parametrize("folder", ["conf", "experiments"])
-def test_no_private_word_comes_back_in_a_comment(folder: str) -> None:
+def test_no_private_word_comes_back_in_a_comment(folder):
     for path in (ROOT / folder).rglob("*.yaml"):
         text = " ".join(re.findall(r"^\s*# ?(.*)$", path.read_text("utf-8"), re.MULTILINE))
         assert not [word for word in UNWANTED if re.search(word, text, re.IGNORECASE)], path
@@ -93,7 +91,7 @@ def texts_of(path: Path) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("name", FINISHED)
-def test_no_private_word_comes_back_in_the_code(name: str) -> None:
+def test_no_private_word_comes_back_in_the_code(name):
     target = ROOT / "evalkit" / name
     for path in [target] if target.is_file() else sorted(target.rglob("*.py")):
         for line, text in texts_of(path):
@@ -103,7 +101,7 @@ def test_no_private_word_comes_back_in_the_code(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
-def test_sentences_are_short(path: Path) -> None:
+def test_sentences_are_short(path):
     lines = [line for line in prose(path).split("\n\n") if not line.lstrip().startswith("|")]
     sentences = [part for line in lines for part in re.split(r"(?<=[.!?:;])\s+|\n[-*:] |\n\d+\. ", line)]
     lengths = [len(re.findall(r"[\w'’-]+", one)) for one in sentences if one.strip()]
@@ -111,7 +109,7 @@ def test_sentences_are_short(path: Path) -> None:
     assert sum(lengths) <= MEAN * max(1, len(lengths))
 
 
-def test_spelling() -> None:
+def test_spelling():
     paths = [str(path) for path in PAGES if "decisions" not in path.parts]
     done = subprocess.run(
         [sys.executable, "-m", "codespell_lib", "--ignore-words-list", "nd,te,unparseable", *paths],

@@ -1,7 +1,5 @@
 """Every command of README.md and the documentation is run, page by page, against a server that answers as OpenAI."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -9,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ import pytest
 import yaml
 
 from evalkit.cli import main
-from tests.support.fake_provider import Provider, Reply, said, serving
+from tests.support.fake_provider import Reply, said, serving
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -71,7 +68,7 @@ def answer(body: dict[str, Any]) -> Reply:
 
 
 @pytest.fixture(scope="module")
-def provider() -> Iterator[Provider]:
+def provider():
     with serving() as server:
         server.rule = answer
         yield server
@@ -101,9 +98,7 @@ def run_line(line: str, *words: str) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:::mlflow")  # its own, at its import and of pandas
 @pytest.mark.parametrize("page", RUN.values())
-def test_the_commands_of_a_page_run(
-    page: str, tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch, empty_store: Path
-) -> None:
+def test_the_commands_of_a_page_run(page, tmp_path, provider, monkeypatch, empty_store):
     if page != "../README.md":  # whose commands make their own
         shutil.copy(empty_store, tmp_path / "mlflow.db")
     monkeypatch.chdir(tmp_path)
@@ -125,7 +120,7 @@ def test_the_commands_of_a_page_run(
             exec(compile(text, page, "exec"), {"__name__": "__main__"})
 
 
-def test_every_kind_of_block_is_known() -> None:
+def test_every_kind_of_block_is_known():
     kinds = {kind for blocks in PAGES.values() for kind, *_ in blocks}
     # `py` and `ts` need another framework or a running server; tests/adapters runs the same.
     assert kinds <= {"bash", "python", "py", "ts", "yaml", "toml", "json", "csv", "text", "console"}
@@ -135,18 +130,18 @@ def test_every_kind_of_block_is_known() -> None:
     assert all(re.search(marks, text) for text in console)
 
 
-def test_the_two_commands_are_the_ones_that_ci_runs() -> None:
+def test_the_two_commands_are_the_ones_that_ci_runs():
     assert IN_CI == ["pip install uv && uv run evalkit run\n", "pip install uv && uv run pytest\n"]
     steps = (ROOT / ".ci" / "run").read_text("utf-8")
     for command in IN_CI:
         assert command.strip() in steps.replace("pip install --quiet uv", "pip install uv")
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 180
 
 
-def test_every_page_is_in_the_navigation() -> None:
+def test_every_page_is_in_the_navigation():
     written = {name for name in PAGES if name != "../README.md"}
     text = (ROOT / "mkdocs.yml").read_text("utf-8")
     assert written <= set(re.findall(r"[\w/-]+\.md", text))
@@ -154,7 +149,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 @pytest.mark.slow
-def test_the_site_builds_and_the_tutorial_runs(tmp_path: Path) -> None:
+def test_the_site_builds_and_the_tutorial_runs(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,21 +1,15 @@
 """The judge that the plug-in page shows, as it is when installed: its code and its entry points on the path."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from evalkit.cli import main
 from tests.docs.test_pages import PAGES
 
 
-def test_the_judge_of_the_plugin_page_judges(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_judge_of_the_plugin_page_judges(tmp_path, monkeypatch, capsys):
     for _, title, text in PAGES["guides/plugins.md"]:
         if title:
             (tmp_path / title).parent.mkdir(parents=True, exist_ok=True)

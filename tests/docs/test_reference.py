@@ -1,7 +1,5 @@
 """The reference pages are generated from the code, and omit no key, field or file."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shlex
@@ -23,18 +21,18 @@ MODELS = [model for model in vars(config).values() if isinstance(model, type) an
 
 
 @pytest.mark.parametrize("page", REFERENCE["PAGES"])
-def test_the_committed_page_is_the_generated_one(page: str) -> None:
+def test_the_committed_page_is_the_generated_one(page):
     text = (ROOT / "docs" / "reference" / page).read_text("utf-8")
     assert text == REFERENCE["PAGES"][page](), "run docs/generate_reference.py"
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-def test_every_config_key_has_a_meaning(model: type[Section]) -> None:
+def test_every_config_key_has_a_meaning(model):
     meanings = REFERENCE["field_meanings"](model)
     assert [name for name in model.model_fields if not meanings.get(name)] == []
 
 
-def test_every_config_key_is_on_the_page() -> None:
+def test_every_config_key_is_on_the_page():
     page = (ROOT / "docs" / "reference" / "config.md").read_text("utf-8")
     assert [name for name in RunConfig.model_fields if f"\n## {name}\n" not in page] == []
     inner = [name for model in MODELS if model is not RunConfig for name in model.model_fields]
@@ -42,11 +40,11 @@ def test_every_config_key_is_on_the_page() -> None:
 
 
 @pytest.mark.parametrize("section", RunConfig.model_fields)
-def test_the_example_of_a_section_is_a_valid_config(section: str) -> None:
+def test_the_example_of_a_section_is_a_valid_config(section):
     assert load_config(overrides=shlex.split(REFERENCE["EXAMPLES"][section]))
 
 
-def test_every_field_of_a_record_is_on_the_page_of_files() -> None:
+def test_every_field_of_a_record_is_on_the_page_of_files():
     for types in REFERENCE["RECORDS"].values():
         for one in types:
             meanings = REFERENCE["attribute_meanings"](one)
@@ -64,9 +62,7 @@ def test_every_field_of_a_record_is_on_the_page_of_files() -> None:
     ],
     ids=["pairwise", "pointwise", "listwise", "sweep"],
 )
-def test_every_file_that_a_run_writes_is_on_the_page(
-    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_every_file_that_a_run_writes_is_on_the_page(words, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     place = "hydra.sweep.dir=out" if "-m" in words else "hydra.run.dir=out"
     call_main(capfd, "run", *words, "dataset.limit=3", *BRIEF, place)
@@ -77,7 +73,7 @@ def test_every_file_that_a_run_writes_is_on_the_page(
     assert [name for name in names if f"| `{name}` |" not in page] == []
 
 
-def test_every_file_that_a_command_adds_is_on_the_page() -> None:
+def test_every_file_that_a_command_adds_is_on_the_page():
     page = (ROOT / "docs" / "reference" / "files.md").read_text("utf-8")
     assert [name for name in (*FILES, *DERIVED) if f"| `{name}` |" not in page] == []
     details = page.partition("## Details of scoring")[2].partition("\n## ")[0]

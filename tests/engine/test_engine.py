@@ -1,7 +1,5 @@
 """The engine and its steps: what is asked, retried and stored, also for many cases."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

@@ -1,7 +1,5 @@
 """Limits, budgets and plans, the lengths that they estimate, and what runs then do."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib
@@ -192,26 +190,26 @@ def request(text: str, answer: AnswerFormat | None = None) -> JudgeRequest:
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_prompts_have_about_as_many_tokens_as_a_tokeniser_finds(language: str, cl100k) -> None:
+def test_prompts_have_about_as_many_tokens_as_a_tokeniser_finds(language, cl100k):
     text = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "prompts" / language).glob("*.j2")))
     assert prompt_tokens(request(text)) == pytest.approx(len(cl100k.encode(text)), rel=0.15)
 
 
-def test_texts_in_plain_letters_count_four_to_a_token_and_others_by_their_bytes() -> None:
+def test_texts_in_plain_letters_count_four_to_a_token_and_others_by_their_bytes():
     assert prompt_tokens(request("abcdefgh")) == 2
     assert prompt_tokens(request("abcde")) == 2
     assert prompt_tokens(request("评" * 100)) == 100
     assert prompt_tokens(request("ж" * 100)) == 50
 
 
-def test_an_answer_is_expected_to_be_as_long_as_what_it_is_to_hold() -> None:
+def test_an_answer_is_expected_to_be_as_long_as_what_it_is_to_hold():
     lengths = [expected_tokens(pairwise_format("abc"[:n], tie_allowed=True)) for n in (1, 2, 3)]
     assert lengths[2] - lengths[1] == lengths[1] - lengths[0] > 60
     assert 300 < lengths[2] < 600
     assert expected_tokens(None) == FREE_TEXT
 
 
-def test_a_stored_answer_is_known_for_one_of_a_format() -> None:
+def test_a_stored_answer_is_known_for_one_of_a_format():
     one, two = (pairwise_format("abc"[:n], tie_allowed=True) for n in (1, 2))
     held = {"analysis": {}, "comparison": [{}], "result": {}}
     answer = Completion(json.dumps(held))
@@ -221,7 +219,7 @@ def test_a_stored_answer_is_known_for_one_of_a_format() -> None:
     assert not sample_fits(one, Completion("[1]"))
 
 
-def test_a_judges_own_answer_is_guessed_to_be_as_long_as_those_it_judges() -> None:
+def test_a_judges_own_answer_is_guessed_to_be_as_long_as_those_it_judges():
     long = replace(cases(1)[0], responses=(Response("word " * 100), Response("评" * 75)))
     own, verdict = plan([long], Prepared(Both()), [JudgeSpec("fake", "fake/model")], None).kinds
     assert (own.wanted, verdict.wanted) == (2, 2)
@@ -229,7 +227,7 @@ def test_a_judges_own_answer_is_guessed_to_be_as_long_as_those_it_judges() -> No
 
 
 @pytest.mark.parametrize("found", [8, 20, 200])
-def test_how_far_off_a_mean_may_be_is_students_interval_without_replacement(found: int) -> None:
+def test_how_far_off_a_mean_may_be_is_students_interval_without_replacement(found):
     tokens = [100 + 7 * k % 31 for k in range(found)]
     kind = Kind(None, wanted=80)
     for count in tokens:
@@ -241,7 +239,7 @@ def test_how_far_off_a_mean_may_be_is_students_interval_without_replacement(foun
     assert Kind(None, wanted=9, found=7, tokens=70).half_width() is None
 
 
-def test_a_plan_counts_prompts_as_the_provider_counted_those_that_are_stored() -> None:
+def test_a_plan_counts_prompts_as_the_provider_counted_those_that_are_stored():
     store, spec = Memory(), JudgeSpec("fake", "fake/model")
     first = Both().plan(cases(1)[0])[0]
     before = plan(cases(3), Both(), [spec], store)
@@ -309,7 +307,7 @@ OTHER = JudgeSpec("fake", "fake/model", None, {"temperature": 1})
 @pytest.mark.parametrize("way", EVALUATORS)
 @settings(max_examples=5)
 @given(data_sets())
-def test_a_run_asks_as_much_as_its_plan_says(way: str, cases: list[Case]) -> None:
+def test_a_run_asks_as_much_as_its_plan_says(way, cases):
     planned = plan(cases, EVALUATORS[way], [JudgeSpec("fake", "fake/model")], None)
     # What cannot be read is asked once more; what is refused is not.
     judge_ = Scripted(lambda request, nth: replace(DONE, refusal="no"))

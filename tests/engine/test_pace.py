@@ -1,7 +1,5 @@
 """The pace of requests: found by probing, within limits that processes may share."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
@@ -10,7 +8,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -294,7 +291,7 @@ WORKERS = 8
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/s.sqlite"
     return request.getfixturevalue("postgres").new_database()
@@ -427,7 +424,7 @@ def drawn(draw: PilotSample) -> set[str]:
     return {call.request.messages[0]["content"] for call in draw.calls}
 
 
-def test_every_judge_is_asked_the_same_in_whatever_order_the_cases_come() -> None:
+def test_every_judge_is_asked_the_same_in_whatever_order_the_cases_come():
     draws = [PilotSample(5) for _ in range(3)]
     plan(cases(30), Both(), [SPEC], None, draws[0])
     plan(cases(30)[::-1], Both(), [OTHER], Memory(), draws[1])
@@ -437,14 +434,14 @@ def test_every_judge_is_asked_the_same_in_whatever_order_the_cases_come() -> Non
     assert [call.position for call in draws[0].calls] == sorted(call.position for call in draws[0].calls)
 
 
-def test_all_are_drawn_where_there_are_fewer() -> None:
+def test_all_are_drawn_where_there_are_fewer():
     draw = PilotSample(50)
     plan(cases(3) * 2, Both(), [SPEC], None, draw)
     assert len(draw.calls) == 6
     assert [case.id for case in draw.cases] == ["c0", "c1", "c2"]
 
 
-def test_every_request_is_drawn_about_as_often() -> None:
+def test_every_request_is_drawn_about_as_often():
     counts: Counter[str] = Counter()
     for seed in range(600):
         draw = PilotSample(5, seed)
@@ -456,7 +453,7 @@ def test_every_request_is_drawn_about_as_often() -> None:
     assert all(abs(count - 150) < 4 * 10.6 for count in counts.values())
 
 
-def test_only_what_was_drawn_is_asked_and_nothing_after_it() -> None:
+def test_only_what_was_drawn_is_asked_and_nothing_after_it():
     draw = PilotSample(4)
     plan(cases(9), Both(), [SPEC], None, draw)
     only = SubsetEvaluator(Both(), draw)

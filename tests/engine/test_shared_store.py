@@ -1,7 +1,5 @@
 """A store that several share: claims, their queue, and what is kept."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from threading import Event
@@ -122,7 +120,7 @@ class Server:
         return {key: f"answer {key}" for key in keys if key.startswith("stored")}
 
 
-async def test_claims_share_a_round_trip_and_what_is_stored_comes_with_them() -> None:
+async def test_claims_share_a_round_trip_and_what_is_stored_comes_with_them():
     server = Server()
     server.held = {"taken"}
     queue = ClaimQueue(server, server)
@@ -135,7 +133,7 @@ async def test_claims_share_a_round_trip_and_what_is_stored_comes_with_them() ->
     assert server.held == {"taken"}
 
 
-async def test_a_claim_that_nobody_waits_for_any_more_is_given_up() -> None:
+async def test_claims_are_given_up_or_say_why_not():
     server = Server()
     queue = ClaimQueue(server, server)
     waiting = asyncio.create_task(queue.claim("a"))
@@ -143,10 +141,6 @@ async def test_a_claim_that_nobody_waits_for_any_more_is_given_up() -> None:
     waiting.cancel()
     await queue.settle()
     assert server.held == set()
-
-
-async def test_a_failure_to_give_up_a_claim_is_told() -> None:
-    server = Server()
     server.fault = StoreError("claims do not hold")
     queue = ClaimQueue(server, server)
     assert await queue.claim("a")

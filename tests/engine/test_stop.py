@@ -1,7 +1,5 @@
 """Runs that stop once no more cases are needed: what is asked, counted and kept, whatever answers come first."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from dataclasses import dataclass, field
@@ -50,7 +48,7 @@ def run(
     return judged, made
 
 
-def test_nothing_more_is_sent_once_enough_cases_are_complete() -> None:
+def test_nothing_more_is_sent_once_enough_cases_are_complete():
     until = Until(10)
     judged, made = run(until)
     assert len(made.asked) < 20 + 2 * 4 + 4  # those in flight are finished, and nothing else is sent
@@ -61,7 +59,7 @@ def test_nothing_more_is_sent_once_enough_cases_are_complete() -> None:
     assert judged.cost_usd == pytest.approx(0.5 * len(made.asked))
 
 
-def test_all_follow_up_requests_of_a_case_come_before_it_counts() -> None:
+def test_all_follow_up_requests_of_a_case_come_before_it_counts():
     until = Until(3)
     differing = lambda request, nth: Completion(str(request.shown), cost_usd=0.5)  # noqa: E731
     judged, _ = run(until, evaluator=Third(), answer=differing)
@@ -69,7 +67,7 @@ def test_all_follow_up_requests_of_a_case_come_before_it_counts() -> None:
     assert judged.calls.planned == judged.calls.sent == len(judged.judgments)
 
 
-def test_a_failed_request_counts_as_asked_and_a_budget_says_so() -> None:
+def test_a_failed_request_counts_as_asked_and_a_budget_says_so():
     fails = lambda request, nth: ValueError("no") if "question 3 " in str(request.messages) else DONE  # noqa: E731
     until = Until(10)
     judged, _ = run(until, answer=fails)
@@ -118,7 +116,7 @@ def outcome(made: RunConfig, ordered: list[Case], arrival: list[int], judgments:
 
 @settings(max_examples=3)
 @given(st.randoms(use_true_random=False), st.sampled_from([0.1, 0.5]))
-def test_the_stop_does_not_depend_on_which_answers_come_first(shuffle: random.Random, rate: float) -> None:
+def test_the_stop_does_not_depend_on_which_answers_come_first(shuffle, rate):
     made, ordered = prepared(260, width=0.45)
     judgments = judged_cases(ordered, rate, 0.02)
     first = outcome(made, ordered, [*range(260)], judgments)
@@ -137,7 +135,7 @@ def test_the_stop_does_not_depend_on_which_answers_come_first(shuffle: random.Ra
     assert scores.metrics["win_rate/a"].n + scores.metrics["win_rate/a"].missing == len(first.cases)
 
 
-def test_it_stops_at_the_first_look_whose_interval_is_narrow_enough() -> None:
+def test_it_stops_at_the_first_look_whose_interval_is_narrow_enough():
     made, ordered = prepared(260)
     judgments = judged_cases(ordered)
     rule = outcome(made, ordered, [*range(260)], judgments)
@@ -151,7 +149,7 @@ def test_it_stops_at_the_first_look_whose_interval_is_narrow_enough() -> None:
     assert not settles(count - max(1, count // 50) - 1)
 
 
-def test_what_a_budget_cut_off_ends_the_run_at_the_last_cluster_before_it() -> None:
+def test_what_a_budget_cut_off_ends_the_run_at_the_last_cluster_before_it():
     made, ordered = prepared(260)
     judgments = judged_cases(ordered)
     for case in ordered[30:]:
@@ -164,7 +162,7 @@ def test_what_a_budget_cut_off_ends_the_run_at_the_last_cluster_before_it() -> N
     assert [*rule.cases] == ordered[:1]  # a run has at least one cluster
 
 
-def test_cases_about_which_nothing_is_asked_do_not_hold_it_up() -> None:
+def test_cases_about_which_nothing_is_asked_do_not_hold_it_up():
     made, ordered = prepared(260)
     judgments = judged_cases(ordered)
 
@@ -180,7 +178,7 @@ def test_cases_about_which_nothing_is_asked_do_not_hold_it_up() -> None:
     assert rule.complete >= 258
 
 
-def test_clusters_stay_together_in_an_order_that_the_seed_decides() -> None:
+def test_clusters_stay_together_in_an_order_that_the_seed_decides():
     grouped = [Case(f"c{n}", f"question {n % 40}", cases(1)[0].responses) for n in range(120)]
     orders = [in_random_order(config(seed=seed), grouped, list) for seed in (0, 0, 1)]
     assert orders[0] == orders[1] != orders[2]
@@ -200,14 +198,14 @@ def test_clusters_stay_together_in_an_order_that_the_seed_decides() -> None:
 
 
 @pytest.mark.parametrize("name", ["agreement/kappa", "cost/per_case", "missing/failed", "nonsense", "score/mean"])
-def test_a_metric_that_cannot_stop_a_run_is_refused(name: str) -> None:
+def test_a_metric_that_cannot_stop_a_run_is_refused(name):
     with pytest.raises(
         ConfigError, match=f"{name}: it cannot stop a run; these can: tie_rate, .*win_rate/a, win_rate/b"
     ):
         with_stop(config(metric=name), cases(3))
 
 
-def test_a_metric_with_nothing_to_count_is_refused() -> None:
+def test_a_metric_with_nothing_to_count_is_refused():
     with pytest.raises(ConfigError, match="agreement/accuracy: nothing to count in these cases; these can: "):
         with_stop(config(metric="agreement/accuracy"), cases(3))
 
@@ -230,16 +228,16 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_settings_that_do_not_go_with_a_stop_are_refused(what: str) -> None:
+def test_settings_that_do_not_go_with_a_stop_are_refused(what):
     with pytest.raises(ConfigError, match=f"runner.stop: {what}"):
         config(*REFUSED[what])
 
 
-def test_a_look_of_a_watch_judges_all_cases() -> None:
+def test_a_look_of_a_watch_judges_all_cases():
     assert look_config(config(), "key").runner.stop is None
 
 
-def test_the_stop_is_part_of_what_a_run_measures() -> None:
+def test_the_stop_is_part_of_what_a_run_measures():
     made = config()
     plain = made.with_({"runner.stop": None})
     assert len({one.hash() for one in (plain, made, config(width=0.2), config(seed=1))}) == 4

@@ -1,10 +1,7 @@
 """Evaluators are found by name: ours, another package's, or a class beside the user's conf."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import EntryPoint
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,12 +45,12 @@ def config(name: str, **params: Any) -> RunConfig:
 
 
 @pytest.fixture(autouse=True)
-def _code_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def _code_is_allowed(monkeypatch):
     monkeypatch.setenv("EVALKIT_ALLOW_CODE", "1")
 
 
 @pytest.fixture
-def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def code(tmp_path, monkeypatch):
     """A module in the current folder, importable from nowhere else."""
     module = f"own_judging_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{module}.py").write_text(CODE, "utf-8")
@@ -63,13 +60,13 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return module
 
 
-def test_ours_are_found() -> None:
+def test_ours_are_found():
     assert isinstance(make_evaluator(config("listwise")), Listwise)
     assert isinstance(make_evaluator(config("pairwise")), Pairwise)
     assert isinstance(make_evaluator(config("pointwise")), Pointwise)
 
 
-def test_a_prompt_folder_is_passed_on(tmp_path: Path) -> None:
+def test_a_prompt_folder_is_passed_on(tmp_path):
     (tmp_path / "en").mkdir()
     (tmp_path / "en" / "pointwise.md.j2").write_text(
         "{{ original_prompt }} {{ response }}{% for c in criteria %}{{ c.name }}{% endfor %}", "utf-8"
@@ -79,7 +76,7 @@ def test_a_prompt_folder_is_passed_on(tmp_path: Path) -> None:
     assert evaluator._prompts.render("pointwise", original_prompt="q", response="r", criteria=[])[0]["content"] == "q r"
 
 
-def test_a_class_by_its_path_gets_its_own_settings(code: str) -> None:
+def test_a_class_by_its_path_gets_its_own_settings(code):
     made: Any = make_evaluator(config(f"{code}.Mine", strength="3"))
     assert made.params.strength == 3
     bare: Any = make_evaluator(config(f"{code}:Bare"))
@@ -88,7 +85,7 @@ def test_a_class_by_its_path_gets_its_own_settings(code: str) -> None:
         make_evaluator(config("no.such.Thing"))
 
 
-def test_a_class_by_entry_point(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_by_entry_point(code, monkeypatch):
     point = EntryPoint("mine", f"{code}:Mine", "evalkit.evaluators")
     monkeypatch.setattr(plugins, "_installed", lambda group, _: [point] if group == point.group else [])
     mine: Any = make_evaluator(config("mine"))
@@ -97,7 +94,7 @@ def test_a_class_by_entry_point(code: str, monkeypatch: pytest.MonkeyPatch) -> N
         make_evaluator(config("mien"))
 
 
-def test_two_packages_that_offer_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_packages_that_offer_one_name_are_refused(monkeypatch):
     points = [EntryPoint("mine", f"p{i}:Mine", "evalkit.evaluators") for i in range(2)]
     monkeypatch.setattr(plugins, "_installed", lambda group, _: points if group == "evalkit.evaluators" else ())
     with pytest.raises(PluginError, match="register 'mine'"):
@@ -119,7 +116,7 @@ def test_two_packages_that_offer_one_name_are_refused(monkeypatch: pytest.Monkey
         ("pairwise", {"x": 1}, "mode.params.x: 'pairwise' has no parameters"),
     ],
 )
-def test_what_cannot_be_used_is_said_in_one_line(code: str, name: str, params: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_used_is_said_in_one_line(code, name, params, said):
     with pytest.raises(PluginError) as caught:
         make_evaluator(config(name.replace("CODE", code), **params))
     assert said in str(caught.value)

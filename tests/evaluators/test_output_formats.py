@@ -1,7 +1,5 @@
 """Output formats, and the schemas of answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +13,7 @@ from evalkit.evaluators import make_evaluator
 from evalkit.evaluators.json_answers import pairwise_format, pointwise_format
 from evalkit.hydra_app import load_config
 from evalkit.plugins import allowing_code
-from evalkit.types import AnswerFormat, Case, Completion, Judgment, Response
+from evalkit.types import Case, Completion, Judgment, Response
 
 CASE = Case("c", "Name the capital of France.", (Response("Paris."), Response("Lyon.")))
 PAIR = ("criteria=overall", "output=regex")
@@ -48,14 +46,14 @@ def asked(*words: str, folders: tuple[Path, ...] = ()) -> str:
         (("output=bracket", "criteria=overall", "output.instruction='Write [[A]] or [[B]].'"), "Write [[A]]", False),
     ],
 )
-def test_the_judge_is_told_the_form_that_is_read(words: tuple[str, ...], said: str, plain: bool) -> None:
+def test_the_judge_is_told_the_form_that_is_read(words, said, plain):
     content = asked(*words)
     assert said in content
     assert (PLAIN in content or PLAIN_SCORE in content) == plain
     assert "the winner: [[A]]" not in content
 
 
-def test_in_chinese_too() -> None:
+def test_in_chinese_too():
     output = {"format": "regex", "pattern": "胜者：(?P<winner>[甲乙平])", "map": {"甲": "A", "乙": "B", "平": "TIE"}}
     given = {"judge": {"model": "m"}, "criteria": {"overall": ""}, "prompt": {"language": "zh"}, "output": output}
     content = make_evaluator(RunConfig.model_validate(given)).plan(CASE)[0].messages[-1]["content"]
@@ -63,7 +61,7 @@ def test_in_chinese_too() -> None:
     assert "回答 A 更好写 `甲`，回答 B 更好写 `乙`，平局写 `平`" in content
 
 
-def test_a_template_that_does_not_show_the_instruction(tmp_path: Path) -> None:
+def test_a_template_that_does_not_show_the_instruction(tmp_path):
     (tmp_path / "en").mkdir()
     mine = tmp_path / "en" / "mine.md.j2"
     mine.write_text("{{ original_prompt }} {{ response_a }} {{ response_b }} Answer in {{ output }}.")
@@ -108,7 +106,7 @@ def named(kind: type, *more: str) -> tuple[str, ...]:
     return ("criteria=overall", f"output.format={__name__}.{kind.__name__}", *more)
 
 
-def test_a_plug_ins_format_owns_its_instruction_and_its_schema() -> None:
+def test_a_plug_ins_format_owns_its_instruction_and_its_schema():
     with allowing_code():
         evaluator = make_evaluator(load_config(overrides=named(Spoken, "output.pattern=Winner:")))
         request = evaluator.plan(CASE)[0]
@@ -129,7 +127,7 @@ def test_a_plug_ins_format_owns_its_instruction_and_its_schema() -> None:
         (Broken, "x", "the instruction of '.*Broken' fails: KeyError: 'no words'; fix the plug-in"),
     ],
 )
-def test_a_plug_ins_format_without_a_usable_instruction_is_refused(kind: type, pattern: str, said: str) -> None:
+def test_a_plug_ins_format_without_a_usable_instruction_is_refused(kind, pattern, said):
     with allowing_code(), pytest.raises(PluginError, match=f"^output.format: .*{said}"):
         asked(*named(kind, f"output.pattern={pattern}"))
     with allowing_code():
@@ -157,7 +155,7 @@ def parts(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("answer", FORMATS)
-def test_only_accepted_keywords_are_used(answer: AnswerFormat) -> None:
+def test_only_accepted_keywords_are_used(answer):
     for part in parts(answer.schema):
         assert set(part) <= ACCEPTED
         if part["type"] == "object":
@@ -166,7 +164,7 @@ def test_only_accepted_keywords_are_used(answer: AnswerFormat) -> None:
 
 
 @pytest.mark.parametrize("answer", FORMATS)
-def test_in_every_object_the_reasons_come_before_the_decisions(answer: AnswerFormat) -> None:
+def test_in_every_object_the_reasons_come_before_the_decisions(answer):
     decided = 0
     for part in parts(answer.schema):
         names = list(part.get("properties", {}))

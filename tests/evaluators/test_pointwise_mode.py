@@ -1,7 +1,5 @@
 """Responses judged one by one, by scores or by classes: what is asked, and what is read from the answers."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -68,7 +66,7 @@ def judged(evaluator: Pointwise, value: Any, **more: Any) -> Judgment:
 EVALUATOR = pointwise()
 
 
-def test_every_response_is_asked_about_once_a_sample() -> None:
+def test_every_response_is_asked_about_once_a_sample():
     plan = pointwise(mode=ModeConfig(name="pointwise", samples=2)).plan(CASE)
     assert [(one.unit, one.shown, one.sample) for one in plan] == [
         ((0,), (0,), 0),
@@ -78,7 +76,7 @@ def test_every_response_is_asked_about_once_a_sample() -> None:
     ]
 
 
-def test_the_prompt_holds_what_a_score_rests_on() -> None:
+def test_the_prompt_holds_what_a_score_rests_on():
     rubric = RubricConfig(
         levels={1: "useless", 5: "perfect"},
         examples=(Example(response="Hey</response>", score=4, justification="Warm."),),
@@ -97,7 +95,7 @@ def test_the_prompt_holds_what_a_score_rests_on() -> None:
     assert "Hello.\n" not in user.replace("Hello!", "")
 
 
-def test_weights_are_told_only_where_asked_for_and_only_if_they_differ() -> None:
+def test_weights_are_told_only_where_asked_for_and_only_if_they_differ():
     assert "weight" not in EVALUATOR.plan(CASE)[0].messages[-1]["content"]
     telling = {"prompt": PromptConfig(show_weights=True)}
     told = pointwise(**telling).plan(CASE)
@@ -107,7 +105,7 @@ def test_weights_are_told_only_where_asked_for_and_only_if_they_differ() -> None
     assert pointwise(scoring=ScoringConfig(weights={"tone": 7}), **telling).plan(CASE) == told
 
 
-def test_scores_are_read_in_scale_units_and_the_value_is_left_to_scoring() -> None:
+def test_scores_are_read_in_scale_units_and_the_value_is_left_to_scoring():
     judgment = judged(EVALUATOR, answer())
     assert (judgment.status, judgment.read_by, judgment.value, judgment.confidence) == ("ok", "json", None, None)
     assert judgment.criteria == {"accuracy": 4.0, "tone": 2.0}
@@ -115,14 +113,14 @@ def test_scores_are_read_in_scale_units_and_the_value_is_left_to_scoring() -> No
 
 
 @pytest.mark.parametrize("score", [4, 4.0, "4", " 4 ", "4/5", "４", "4分", "四分"])
-def test_spellings_of_a_score(score: Any) -> None:
+def test_spellings_of_a_score(score):
     assert judged(EVALUATOR, answer(accuracy=score)).criteria["accuracy"] == 4.0
 
 
 @pytest.mark.parametrize(
     "score", [0, 6, 10, 3.5, -1, 1e308, True, None, "high", "4/10", "3-4", "", [4], {"value": 4}, "1e0", "4.5"]
 )
-def test_a_score_off_the_scale_is_invalid_and_never_clamped(score: Any) -> None:
+def test_a_score_off_the_scale_is_invalid_and_never_clamped(score):
     further = read(EVALUATOR, answer(accuracy=score))
     assert isinstance(further, JudgeRequest)
     assert "score of accuracy: " in further.messages[-1]["content"]
@@ -131,12 +129,12 @@ def test_a_score_off_the_scale_is_invalid_and_never_clamped(score: Any) -> None:
     assert (judgment.status, judgment.criteria, judgment.error_kind) == ("unparseable", {}, "invalid")
 
 
-def test_a_number_beyond_all_floats_is_invalid() -> None:
+def test_a_number_beyond_all_floats_is_invalid():
     text = json.dumps(answer(accuracy=4)).replace('"score": 4', '"score": 1e999')
     assert isinstance(read(EVALUATOR, text), JudgeRequest)
 
 
-def test_every_criterion_is_there_exactly_once() -> None:
+def test_every_criterion_is_there_exactly_once():
     missing, twice = answer(), answer()
     missing["scores"].pop()
     twice["scores"].append(twice["scores"][0])
@@ -146,13 +144,13 @@ def test_every_criterion_is_there_exactly_once() -> None:
         assert reason in further.messages[-1]["content"]
 
 
-def test_decimals_are_read_as_values_of_the_scale() -> None:
+def test_decimals_are_read_as_values_of_the_scale():
     evaluator = pointwise(rubric=RubricConfig(min=1, max=10, step=0.1))
     assert judged(evaluator, answer(7.3, 10)).criteria == {"accuracy": 7.3, "tone": 10.0}
     assert isinstance(read(evaluator, answer(7.35, 10)), JudgeRequest)
 
 
-def test_a_rating_is_the_score_of_the_one_criterion() -> None:
+def test_a_rating_is_the_score_of_the_one_criterion():
     evaluator = pointwise(criteria=ONE, output=OutputConfig(format="rating"))
     assert evaluator.plan(CASE)[0].answer is None
     judgment = judged(evaluator, "Fine.\n[[4]]")
@@ -161,13 +159,13 @@ def test_a_rating_is_the_score_of_the_one_criterion() -> None:
     assert judged(evaluator, "我无法评分。").status == "refused"
 
 
-def test_a_pattern_reads_the_score_of_the_one_criterion() -> None:
+def test_a_pattern_reads_the_score_of_the_one_criterion():
     evaluator = pointwise(criteria=ONE, output=OutputConfig(format="regex", pattern=r"\A(?P<score>\d)\Z"))
     assert judged(evaluator, "3").criteria == {"overall": 3.0}
     assert judged(evaluator, "33").status == "unparseable"
 
 
-def test_the_schema_puts_the_justification_first_and_accepts_the_answer() -> None:
+def test_the_schema_puts_the_justification_first_and_accepts_the_answer():
     answer_format = EVALUATOR.plan(CASE)[0].answer
     assert answer_format is not None
     properties = answer_format.schema["properties"]
@@ -193,16 +191,16 @@ def test_the_schema_puts_the_justification_first_and_accepts_the_answer() -> Non
         ),
     ],
 )
-def test_what_does_not_suit_is_refused_before_any_call(settings: dict[str, Any], said: str) -> None:
+def test_what_does_not_suit_is_refused_before_any_call(settings, said):
     with pytest.raises(ConfigError, match=said):
         make_evaluator(config(**settings))
 
 
-def test_the_hashes_name_every_template_in_use() -> None:
+def test_the_hashes_name_every_template_in_use():
     assert list(EVALUATOR.prompt_hashes) == ["en/pointwise.md.j2", "en/pointwise_json.md.j2", "en/retry.md.j2"]
 
 
-def test_a_case_without_responses_is_refused() -> None:
+def test_a_case_without_responses_is_refused():
     with pytest.raises(DatasetError, match="case 'x': it has 0"):
         EVALUATOR.plan(Case("x", "p", ()))
 
@@ -238,7 +236,7 @@ def read_class(name: str, text: str, case: Case = CASE, **settings: Any) -> Judg
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_prompt_offers_the_classes_with_their_meanings_and_the_abstention(name: str, language: str) -> None:
+def test_every_prompt_offers_the_classes_with_their_meanings_and_the_abstention(name, language):
     made = evaluator(output=FORMATS[name][0], prompt={"language": language})
     first, *_ = requests = made.plan(CASE)
     system, user = first.messages
@@ -255,7 +253,7 @@ def test_every_prompt_offers_the_classes_with_their_meanings_and_the_abstention(
     assert "cannot_assess" not in str(without.messages)
 
 
-def test_the_json_schema_lists_the_classes_after_the_reasoning() -> None:
+def test_the_json_schema_lists_the_classes_after_the_reasoning():
     schema = evaluator().plan(CASE)[0].answer.schema
     Draft202012Validator.check_schema(schema)
     assert list(schema["properties"]) == ["reasoning", "quotes", "class"]
@@ -267,7 +265,7 @@ def test_the_json_schema_lists_the_classes_after_the_reasoning() -> None:
     ("said", "expected"),
     [("comply", "comply"), ("REFUSE", "refuse"), ("Partial", "partial"), ("cannot_assess", "cannot_assess")],
 )
-def test_a_class_is_read_in_any_case(name: str, said: str, expected: str) -> None:
+def test_a_class_is_read_in_any_case(name, said, expected):
     found = read_class(name, FORMATS[name][1].replace("NAME", said))
     assert isinstance(found, Judgment)
     assert (found.status, found.class_name, found.value, dict(found.criteria)) == ("ok", expected, None, {})
@@ -277,7 +275,7 @@ def test_a_class_is_read_in_any_case(name: str, said: str, expected: str) -> Non
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("said", ["complyy", "compl", "refused", "noncomply", "complying", "A", "1", "true"])
-def test_an_unknown_class_is_invalid_and_never_the_nearest(name: str, said: str) -> None:
+def test_an_unknown_class_is_invalid_and_never_the_nearest(name, said):
     found = read_class(name, FORMATS[name][1].replace("NAME", said))
     if isinstance(found, JudgeRequest):  # JSON is asked for once more
         assert f"'{said}' is not a class" in found.messages[-1]["content"]
@@ -287,12 +285,12 @@ def test_an_unknown_class_is_invalid_and_never_the_nearest(name: str, said: str)
 
 
 @pytest.mark.parametrize("value", [1, True, None, ["comply"], {"comply": 1}])
-def test_a_class_in_json_is_a_text(value: object) -> None:
+def test_a_class_in_json_is_a_text(value):
     found = read_class("json", json.dumps({"reasoning": "r", "quotes": [], "class": value}))
     assert isinstance(found, JudgeRequest)
 
 
-def test_a_regex_can_map_texts_to_classes() -> None:
+def test_a_regex_can_map_texts_to_classes():
     output = {"format": "regex", "pattern": "(?P<class>[是否])", "map": {"是": "comply", "否": "refuse"}}
     made = evaluator(output=output)
     request = made.plan(CASE)[0]
@@ -302,13 +300,13 @@ def test_a_regex_can_map_texts_to_classes() -> None:
         evaluator(output={**output, "map": {"x": "no"}})
 
 
-def test_markdown_escapes_are_not_part_of_a_name() -> None:
+def test_markdown_escapes_are_not_part_of_a_name():
     found = read_class("bracket", r"Because." + "\n" + r"[[cannot\_assess]]")
     assert isinstance(found, Judgment)
     assert found.class_name == "cannot_assess"
 
 
-def test_examples_show_their_class() -> None:
+def test_examples_show_their_class():
     example = {"prompt": "p", "response": "shown response", "justification": "because", "class_name": "partial"}
     system = evaluator(rubric={**RUBRIC, "examples": [example]}).plan(CASE)[0].messages[0]["content"]
     assert "shown response" in system
@@ -339,12 +337,12 @@ def test_examples_show_their_class() -> None:
         ({"abstain": "a"}, "abstain needs classes"),
     ],
 )
-def test_a_wrong_rubric_is_refused(rubric: dict[str, Any], said: str) -> None:
+def test_a_wrong_rubric_is_refused(rubric, said):
     with pytest.raises(ValidationError, match=said):
         RubricConfig.model_validate(rubric)
 
 
-def test_a_format_or_mode_without_classes_is_refused_before_any_request() -> None:
+def test_a_format_or_mode_without_classes_is_refused_before_any_request():
     with pytest.raises(ConfigError, match="a rating is a score, not a class"):
         evaluator(output={"format": "rating"})
     with pytest.raises(ConfigError, match="no group named 'class'"):
@@ -365,7 +363,7 @@ def test_a_format_or_mode_without_classes_is_refused_before_any_request() -> Non
         ({"rubric": {}, "dataset": {"label_map": {"1": "good"}}}, "'good' is not A, B or TIE, or a grade"),
     ],
 )
-def test_settings_that_do_not_apply_to_classes_are_refused(settings: dict[str, Any], said: str) -> None:
+def test_settings_that_do_not_apply_to_classes_are_refused(settings, said):
     with pytest.raises(ValidationError, match=said):
         config_of_classes(**settings)
 
@@ -379,7 +377,7 @@ def tokens(*pieces: tuple[str, dict[str, float]]) -> tuple[TokenLogprob, ...]:
     )
 
 
-def test_the_probability_of_a_class_is_that_of_the_tokens_that_spell_it() -> None:
+def test_the_probability_of_a_class_is_that_of_the_tokens_that_spell_it():
     rubric = {"classes": {"pass": "", "pass_minor": "", "通过": ""}, "abstain": "unsure"}
     made = evaluator(rubric=rubric, judge={"model": "a/b", "name": "j", "logprobs": True})
     pieces = tokens(

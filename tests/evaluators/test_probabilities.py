@@ -1,7 +1,5 @@
 """Probabilities of answers, and judgments weighed by them."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -258,7 +256,7 @@ COMPARED = spelt(
 )
 
 
-def test_scores_are_expectations_each_by_its_own_place() -> None:
+def test_scores_are_expectations_each_by_its_own_place():
     judgment = judged(pointwise(), SCORED)
     assert judgment.status == "ok"
     assert judgment.criteria == {"accuracy": 4, "tone": 2}
@@ -270,7 +268,7 @@ def test_scores_are_expectations_each_by_its_own_place() -> None:
 
 
 @pytest.mark.parametrize(("place", "side"), [(0, 1.0), (1, -1.0)])
-def test_margins_are_p_of_a_less_p_of_b_unswapped(place: int, side: float) -> None:
+def test_margins_are_p_of_a_less_p_of_b_unswapped(place, side):
     judgment = judged(config(), COMPARED, place)
     assert judgment.value == side
     assert judgment.weighted is not None
@@ -279,7 +277,7 @@ def test_margins_are_p_of_a_less_p_of_b_unswapped(place: int, side: float) -> No
     assert judgment.weighted.mass == pytest.approx(0.8)
 
 
-def test_a_forbidden_tie_has_no_weight() -> None:
+def test_a_forbidden_tie_has_no_weight():
     text = spelt(
         winners("A", "B", "A"), {"B": 0.9, "A": 0.1}, {"A": 1.0}, {"A": 0.5, "B": 0.1, "T": 0.4}, at='"winner":"'
     )
@@ -288,13 +286,13 @@ def test_a_forbidden_tie_has_no_weight() -> None:
     assert judgment.weighted.value == pytest.approx(4 / 6)
 
 
-def test_without_being_asked_for_nothing_is_weighed() -> None:
+def test_without_being_asked_for_nothing_is_weighed():
     judgment = judged(config(judge={"model": "a/m"}), COMPARED)
     assert judgment.weighted is None
 
 
 @pytest.mark.parametrize("settings", [pointwise(), config()], ids=["pointwise", "pairwise"])
-def test_a_provider_that_gives_none_stops_the_run(settings: RunConfig) -> None:
+def test_a_provider_that_gives_none_stops_the_run(settings):
     text = scores(4, 2) if settings.mode.name == "pointwise" else winners("A", "B", "TIE")
     with pytest.raises(
         JudgeSetupError, match=r"judge\.logprobs: judge m returned no log-probabilities.*\(sent as tool\); set it to"
@@ -302,11 +300,11 @@ def test_a_provider_that_gives_none_stops_the_run(settings: RunConfig) -> None:
         read(settings, Completion(text, rung="tool"))
 
 
-def test_an_unreadable_answer_without_them_is_asked_for_again_first() -> None:
+def test_an_unreadable_answer_without_them_is_asked_for_again_first():
     assert isinstance(read(config(), Completion("hm")), JudgeRequest)
 
 
-def test_tokens_that_do_not_spell_the_decision_make_it_unreadable_and_no_further_ask_mends_that() -> None:
+def test_tokens_that_do_not_spell_the_decision_make_it_unreadable_and_no_further_ask_mends_that():
     other = SCORED.logprobs
     assert other is not None
     judgment = judged(pointwise(), Completion(scores(4, 3), logprobs=other))
@@ -314,14 +312,14 @@ def test_tokens_that_do_not_spell_the_decision_make_it_unreadable_and_no_further
 
 
 @pytest.mark.parametrize("logprobs", [None, (), SCORED.logprobs])
-def test_with_fallback_a_judgment_without_them_is_as_stated_and_says_so(logprobs: Any) -> None:
+def test_with_fallback_a_judgment_without_them_is_as_stated_and_says_so(logprobs):
     settings = pointwise(judge={"model": "a/m", "logprobs": "fallback"})
     judgment = judged(settings, Completion(scores(4, 3), logprobs=logprobs))
     assert (judgment.status, judgment.weighted, judgment.criteria["tone"]) == ("ok", None, 3)
     assert judged(settings, SCORED).weighted is not None
 
 
-def test_each_judge_of_a_panel_and_the_arbiter_have_a_setting_of_their_own() -> None:
+def test_each_judge_of_a_panel_and_the_arbiter_have_a_setting_of_their_own():
     panel = {"judges": [{"model": "a/m"}, {"model": "a/n", "logprobs": True}]}
     arbiter = {"model": "a/o", "logprobs": "fallback"}
     evaluator = make_evaluator(config(judge=panel, swap={"arbiter": arbiter, "resolve": "third_pass"}))
@@ -334,7 +332,7 @@ def test_each_judge_of_a_panel_and_the_arbiter_have_a_setting_of_their_own() -> 
     assert weighed == {"m": False, "n": True, "o": True}
 
 
-def test_a_repaired_answer_has_no_place_to_look_at() -> None:
+def test_a_repaired_answer_has_no_place_to_look_at():
     broken = scores(4, 2).replace('\\"score\\":', "").removesuffix("}")
     tokens = tuple(TokenLogprob(char, 0.0, ((char, 0.0),)) for char in broken)
     assert judged(pointwise(), Completion(broken, logprobs=tokens)).error_kind == "logprobs"
@@ -356,12 +354,12 @@ def test_a_repaired_answer_has_no_place_to_look_at() -> None:
         ({"swap": {"arbiter": {"judges": [{"model": "b/x"}]}}}, "arbiter is a panel: choose a single judge"),
     ],
 )
-def test_what_cannot_be_weighed_or_asked_is_refused(settings: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_weighed_or_asked_is_refused(settings, said):
     with pytest.raises(ValueError, match=said):
         config(**settings)
 
 
-def test_a_mode_that_cannot_weigh_or_follow_is_refused() -> None:
+def test_a_mode_that_cannot_weigh_or_follow_is_refused():
     with pytest.raises(ConfigError, match=r"judge\.logprobs: mode 'listwise' does not support log-probabilities"):
         make_evaluator(config(mode={"name": "listwise"}))
     with pytest.raises(ConfigError, match=r"swap\.resolve: mode 'listwise' does not support third_pass"):

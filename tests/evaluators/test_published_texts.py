@@ -1,10 +1,7 @@
 """Texts that real judges wrote, read again: the same verdict every time."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -36,7 +33,7 @@ def read(judge: Pairwise, case: Case, texts: tuple[str, str]) -> list[Judgment]:
 @pytest.mark.parametrize("subset", ROWS)
 @pytest.mark.parametrize("model", ["GPT-4", "ChatGPT"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_llmbar(shared: Path, subset: str, model: str, strategy: str) -> None:
+def test_llmbar(shared, subset, model, strategy):
     pattern = r"Output \((?P<winner>[ab])\)" + (" is better" if strategy == "CoT" else "")
     judge = evaluator(pattern, a="A", b="B")
     path = shared / "data/llmbar" / subset / "evaluators" / model / strategy / "result.json"
@@ -54,7 +51,7 @@ def test_llmbar(shared: Path, subset: str, model: str, strategy: str) -> None:
     assert reread.count(None) == UNREADABLE.get(f"{model}/{strategy}", 0)
 
 
-def test_qlora(shared: Path) -> None:
+def test_qlora(shared):
     judge = evaluator(r"(?m)^\s*(?P<winner>[123])\s*\Z", **{"1": "A", "2": "B", "3": "TIE"})
     request = judge.plan(Case("c", "q", (Response("a"), Response("b"))))[0]
     counts: Counter[int] = Counter()

@@ -1,7 +1,5 @@
 """Gates: which names and runs are refused first, what is undecided later, and what kept a run from its answers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -30,17 +28,17 @@ def panel(metric: str) -> RunConfig:
 
 
 @pytest.mark.parametrize("metric", ["judge/one/tie_rate", "judge/my_judge/tie_rate", "tie_rate", "tie_rate/split"])
-def test_a_panels_metrics_go_by_the_names_that_they_have(metric: str) -> None:
+def test_a_panels_metrics_go_by_the_names_that_they_have(metric):
     check_gate(panel(metric), CASES)
 
 
 @pytest.mark.parametrize("metric", ["judge/my judge/tie_rate", "judge/three/tie_rate"])
-def test_a_judge_that_no_metric_is_called_by_is_refused(metric: str) -> None:
+def test_a_judge_that_no_metric_is_called_by_is_refused(metric):
     with pytest.raises(ConfigError, match=r"no such judge; choose from one, my_judge$"):
         check_gate(panel(metric), CASES)
 
 
-def test_judges_whose_metrics_would_go_by_one_name_are_refused_before_anything_is_asked() -> None:
+def test_judges_whose_metrics_would_go_by_one_name_are_refused_before_anything_is_asked():
     alike = [{"model": "openai/one", "name": "my judge"}, {"model": "openai/two", "name": "my_judge"}]
     config = RunConfig(judge={"name": "p", "model": None, "judges": alike}, criteria=[{"name": "q"}])
     with pytest.raises(ConfigError, match=r"the metrics of judges my judge and my_judge would have the same names"):
@@ -48,7 +46,7 @@ def test_judges_whose_metrics_would_go_by_one_name_are_refused_before_anything_i
 
 
 @pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def good(tmp_path_factory):
     folder, words = tmp_path_factory.mktemp("runs") / "good", ["judge=simulated/good", "dataset=quick"]
     words += ["dataset.limit=6", "tracking=none", "store=off", "scoring.bootstrap=50"]
     run(load_config(overrides=words), folder)
@@ -60,7 +58,7 @@ def gated(result: RunResult, folder: Path, metric: str = "agreement/accuracy") -
     return RunConfig.model_validate({**result.config.dump(), "gate": gate})
 
 
-def test_a_run_is_no_worse_than_itself(good: Path) -> None:
+def test_a_run_is_no_worse_than_itself(good):
     result = read_run(good)
     config = gated(result, good)
     check_gate(config, result.cases)
@@ -68,7 +66,7 @@ def test_a_run_is_no_worse_than_itself(good: Path) -> None:
     assert "held" in files["gate.json"]
 
 
-def test_the_other_run_needs_the_metric_and_a_case(good: Path, tmp_path: Path) -> None:
+def test_the_other_run_needs_the_metric_and_a_case(good, tmp_path):
     result, other = read_run(good), tmp_path / "other"
     with pytest.raises(ConfigError, match="it shares no case with this run; choose a run on the same dataset"):
         check_gate(gated(result, good), [Case("another", "?", ())])
@@ -80,7 +78,7 @@ def test_the_other_run_needs_the_metric_and_a_case(good: Path, tmp_path: Path) -
         check_gate(gated(result, other), result.cases)
 
 
-def test_a_run_that_is_gone_or_broken_leaves_the_rule_undecided(good: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_gone_or_broken_leaves_the_rule_undecided(good, tmp_path):
     result, other = read_run(good), tmp_path / "other"
     _, files = apply_gate(gated(result, other), result)
     assert "undecided" in files["gate.json"]
@@ -91,7 +89,7 @@ def test_a_run_that_is_gone_or_broken_leaves_the_rule_undecided(good: Path, tmp_
 
 
 @pytest.mark.parametrize(("failed", "said"), [(2, None), (3, "30.0% of the requests failed, more than")])
-def test_as_many_failures_as_are_allowed_are_not_too_many(failed: int, said: str | None) -> None:
+def test_as_many_failures_as_are_allowed_are_not_too_many(failed, said):
     config = RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], runner={"max_failure_rate": 0.2})
     result = RunResult(None, config, {}, (), (), (), {}, calls=Calls(10, 0, 10, 0, failed))
     found = shortfall(config, result)

@@ -1,9 +1,6 @@
 """Every golden run gives the committed numbers and texts."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -17,18 +14,18 @@ CHANGED = {"length/slope", "length/slope_at_label", "variance/case", "ranking/wi
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(tmp_path_factory):
     return make_store(tmp_path_factory.mktemp("golden") / "answers.store")
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_a_golden_run_is_as_committed(name: str, store: Path, tmp_path: Path):
+def test_a_golden_run_is_as_committed(name, store, tmp_path):
     found = difference(name, texts_of_run(GOLDEN[name], tmp_path, store))
     assert not found, f"{found}\nIf this is meant: python -m tests.golden --update {name}"
 
 
 @pytest.mark.parametrize("run", ["pairs", "pairs_again", "scores", "scores_again"])
-def test_numbers_of_0_2_0_are_the_same_today(run: str):
+def test_numbers_of_0_2_0_are_the_same_today(run):
     kind = run.removesuffix("_again")
     before = json.loads((HERE / "v0.2.0" / kind / "metrics.json").read_bytes())["metrics"]
     today = json.loads((EXPECTED / "v0.2.0.json").read_bytes())[run]["metrics"]
@@ -54,11 +51,11 @@ def test_every_committed_file_belongs_to_a_run_and_all_are_small():
         ("of 8 pairs", "of 8 pair", False),
     ],
 )
-def test_numbers_agree_to_1e_12_and_texts_byte_for_byte(first: str, second: str, same: bool):
+def test_numbers_agree_to_1e_12_and_texts_byte_for_byte(first, second, same):
     assert same_line(first, second) is same
 
 
-def test_a_broken_number_and_a_broken_text_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_broken_number_and_a_broken_text_are_shown(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.golden.harness.EXPECTED", tmp_path)
     texts = {"json": '{\n "tie_rate": {"value": 0.25}\n}\n', "md": "Prefers the answer shown first.\n"}
     accept("broken", texts)

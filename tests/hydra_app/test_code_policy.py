@@ -1,8 +1,5 @@
 """What a config may ask of Hydra where code is not allowed."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +29,7 @@ def composed(**hydra: Any) -> Any:
         {"sweeper": {"_target_": BASIC, "params": ["${hydra.name}"]}},
     ],
 )
-def test_settings_that_name_no_code_are_allowed(hydra: dict[str, Any]) -> None:
+def test_settings_that_name_no_code_are_allowed(hydra):
     check(composed(**hydra))
 
 
@@ -56,7 +53,7 @@ def test_settings_that_name_no_code_are_allowed(hydra: dict[str, Any]) -> None:
         ({"sweeper": {"_target_": BASIC, "part": "${hydra.job}"}}, "hydra.sweeper.part", "by an interpolation"),
     ],
 )
-def test_settings_that_name_code_are_refused_unless_it_is_allowed(hydra: dict[str, Any], where: str, what: str) -> None:
+def test_settings_that_name_code_are_refused_unless_it_is_allowed(hydra, where, what):
     with pytest.raises(ConfigError) as error, allowing_code(False):
         check(composed(**hydra))
     assert where in str(error.value)
@@ -64,7 +61,7 @@ def test_settings_that_name_code_are_refused_unless_it_is_allowed(hydra: dict[st
     assert "--allow-code" in str(error.value)
 
 
-def test_a_search_path_may_not_be_a_package() -> None:
+def test_a_search_path_may_not_be_a_package():
     study = OmegaConf.create({"hydra": {"searchpath": ["file://conf", "pkg://evil.conf"]}})
     with (
         pytest.raises(ConfigError, match=r"hydra\.searchpath: names a package, which is imported"),
@@ -75,7 +72,7 @@ def test_a_search_path_may_not_be_a_package() -> None:
         check_search_path(study)
 
 
-def test_only_the_command_line_may_name_a_place_elsewhere(tmp_path: Path) -> None:
+def test_only_the_command_line_may_name_a_place_elsewhere(tmp_path):
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
     check_place(here / "outputs", here, [])
     check_place(elsewhere, here, ["+hydra.run.dir=../elsewhere"])
@@ -106,7 +103,7 @@ LOOKED_INTO = {"params", "search_space", "sampler", "defaults"}
 
 
 @pytest.mark.parametrize(("kind", "refused"), [("launcher", LAUNCHERS), ("sweeper", SWEEPERS | LOOKED_INTO)])
-def test_every_setting_of_an_installed_launcher_or_sweeper_is_decided(kind: str, refused: set[str]) -> None:
+def test_every_setting_of_an_installed_launcher_or_sweeper_is_decided(kind, refused):
     Plugins.instance()
     nodes = [option.node for option in ConfigStore.instance().repo["hydra"][kind].values() if hasattr(option, "node")]
     assert len(nodes) == {"launcher": 5, "sweeper": 2}[kind], "a new one: decide about its keys"
@@ -115,7 +112,7 @@ def test_every_setting_of_an_installed_launcher_or_sweeper_is_decided(kind: str,
     assert not HARMLESS[f"hydra.{kind}"] & refused
 
 
-def test_every_option_of_workers_is_decided() -> None:
+def test_every_option_of_workers_is_decided():
     submitit = pytest.importorskip("submitit")
     assert submitit.core.plugins.get_executors().keys() == {"slurm", "local", "debug"}, "a new one: decide about it"
     general = submitit.AutoExecutor._valid_parameters()
@@ -128,7 +125,7 @@ def test_every_option_of_workers_is_decided() -> None:
     )
 
 
-def test_every_option_of_an_actor_is_decided() -> None:
+def test_every_option_of_an_actor_is_decided():
     options = pytest.importorskip("ray._common.ray_option_utils").actor_options
     assert options.keys() - HARMLESS["runner.options"] - RAY == set()
     assert not RAY & HARMLESS["runner.options"]
@@ -161,7 +158,7 @@ def test_every_option_of_an_actor_is_decided() -> None:
         ({"a": 1}, False),
     ],
 )
-def test_a_harmless_key_takes_plain_values_only(value: Any, harmless: bool) -> None:
+def test_a_harmless_key_takes_plain_values_only(value, harmless):
     cfg = composed()
     cfg.runner = {"options": {"slurm_partition": value}}
     with allowing_code(False):

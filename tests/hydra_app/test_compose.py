@@ -1,9 +1,5 @@
 """Composition: every shipped option composes, and what is wrong is said in one line."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from evalkit.config import JudgeConfig, Price
@@ -47,7 +43,7 @@ def said(overrides: list[str], name: str = "config") -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
-def test_every_shipped_option_composes(group: str, option: str) -> None:
+def test_every_shipped_option_composes(group, option):
     text = (shipped("conf") / group / f"{option}.yaml").read_text("utf-8")
     if "  source:" in text:  # the authors' template is not shipped
         assert "and set prompt.template=PATH" in said([f"{group}={option}"])
@@ -56,11 +52,11 @@ def test_every_shipped_option_composes(group: str, option: str) -> None:
 
 
 @pytest.mark.parametrize("group", sorted(SHIPPED))
-def test_the_promised_options_are_there(group: str) -> None:
+def test_the_promised_options_are_there(group):
     assert {o for g, o in OPTIONS if g == group} >= SHIPPED[group]
 
 
-def test_the_default_run() -> None:
+def test_the_default_run():
     config = load_config()
     assert (config.judge.label, config.mode.name, config.swap.policy, config.swap.resolve) == (
         "smollm2",
@@ -71,11 +67,11 @@ def test_the_default_run() -> None:
     assert (config.rubric.min, config.rubric.max, config.dataset.path) == (1, 5, "evalkit:quick.jsonl")
 
 
-def test_an_option_does_not_leak_into_the_next() -> None:
+def test_an_option_does_not_leak_into_the_next():
     assert load_config(overrides=["judge=gpt-4o"]).judge.params == {}
 
 
-def test_pointwise_shows_one_response() -> None:
+def test_pointwise_shows_one_response():
     assert load_config(overrides=["mode=pointwise"]).swap.policy == "none"
 
 
@@ -108,11 +104,11 @@ def test_pointwise_shows_one_response() -> None:
         ),
     ],
 )
-def test_a_mistake_is_said_in_one_line(overrides: list[str], line: str) -> None:
+def test_a_mistake_is_said_in_one_line(overrides, line):
     assert said(overrides) == line
 
 
-def test_free_keys_need_no_plus() -> None:
+def test_free_keys_need_no_plus():
     config = load_config(overrides=["judge.params.top_p=0.9", "dataset.fields.prompt=question", "tracking.tags.team=x"])
     assert (config.judge.params["top_p"], config.dataset.fields["prompt"], config.tracking.tags["team"]) == (
         0.9,
@@ -121,11 +117,11 @@ def test_free_keys_need_no_plus() -> None:
     )
 
 
-def test_numbers_may_be_spelled_labels() -> None:
+def test_numbers_may_be_spelled_labels():
     assert load_config(overrides=["dataset.label_map={1: A, 2: B}"]).dataset.label_map == {"1": "A", "2": "B"}
 
 
-def test_a_judge_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_of_ones_own(tmp_path, monkeypatch):
     (tmp_path / "conf" / "judge").mkdir(parents=True)
     (tmp_path / "conf" / "judge" / "mine.yaml").write_text("model: openai/mine\ntemperature: 0.3\n")
     monkeypatch.chdir(tmp_path)
@@ -137,7 +133,7 @@ def test_a_judge_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
-def test_conf_is_found_from_below_and_through_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conf_is_found_from_below_and_through_a_variable(tmp_path, monkeypatch):
     (tmp_path / "conf" / "judge").mkdir(parents=True)
     (tmp_path / "experiments" / "deep").mkdir(parents=True)
     (tmp_path / "conf" / "judge" / "mine.yaml").write_text("model: openai/mine\n")
@@ -149,7 +145,7 @@ def test_conf_is_found_from_below_and_through_a_variable(tmp_path: Path, monkeyp
     assert load_config(overrides=["judge=mine"]).judge.model == "openai/mine"
 
 
-def test_a_study_is_found_by_file_and_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_is_found_by_file_and_by_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert (
         find_study("first_look")
@@ -169,7 +165,7 @@ REPLAYED = {"llmbar_replay"}  # of published answers: it needs their server
 
 @pytest.mark.slow
 @pytest.mark.parametrize("study", sorted({f.stem for f in shipped("experiments").glob("*.yaml")} - REPLAYED))
-def test_every_study_composes_and_runs_without_a_key(study: str) -> None:
+def test_every_study_composes_and_runs_without_a_key(study):
     jobs = load_jobs(study, [], sweep=True)
     judges = [one for _, job in jobs for one in job.judge.members]
     assert judges
@@ -177,12 +173,12 @@ def test_every_study_composes_and_runs_without_a_key(study: str) -> None:
     assert all(job.tracking.experiment == study for _, job in jobs)
 
 
-def test_the_replayed_study_names_its_judges_by_their_strategy() -> None:
+def test_the_replayed_study_names_its_judges_by_their_strategy():
     [(_, job)] = load_jobs("llmbar_replay", ["+tracking.tags.strategy=CoT", "judge.name=GPT-4"], sweep=False)
     assert (job.judge.model, job.judge.transport, job.output.format) == ("openai/GPT-4-CoT", "direct", "regex")
 
 
-def test_a_sweep_is_every_combination_and_takes_another_judge() -> None:
+def test_a_sweep_is_every_combination_and_takes_another_judge():
     jobs = load_jobs("judge_sweep", ["judge=gpt-4o,gpt-4o-mini"], sweep=True)
     assert [(c.judge.label, c.swap.policy) for _, c in jobs] == [
         ("gpt-4o", "both"),
@@ -192,13 +188,13 @@ def test_a_sweep_is_every_combination_and_takes_another_judge() -> None:
     ]
 
 
-def test_the_job_that_is_wrong_is_named() -> None:
+def test_the_job_that_is_wrong_is_named():
     with pytest.raises(ConfigError, match=r"\(job tie.threshold=3\)"):
         load_jobs("config", ["tie.threshold=0,3"], sweep=True)
 
 
 @pytest.mark.slow
-def test_jobs_that_differ_in_plain_values_are_what_each_would_be_alone() -> None:
+def test_jobs_that_differ_in_plain_values_are_what_each_would_be_alone():
     words = ["tie.threshold=0,0.25", "swap=both,none", "judge.seed=null,3", "scoring.weights={accuracy: 1}"]
     words += ["hydra.sweep.dir=there"]
     jobs = load_jobs("config", words, sweep=True)
@@ -207,7 +203,7 @@ def test_jobs_that_differ_in_plain_values_are_what_each_would_be_alone() -> None
 
 
 @pytest.fixture
-def finished(tmp_path: Path) -> str:
+def finished(tmp_path):
     """The resolved config of a run, as its folder holds it."""
     config = load_config(
         overrides=[
@@ -247,7 +243,7 @@ def finished(tmp_path: Path) -> str:
         ("method=direct100", {"mode", "swap", "rubric"}),
     ],
 )
-def test_an_option_replaces_a_group_of_a_finished_runs_config(finished: str, option: str, groups: set[str]) -> None:
+def test_an_option_replaces_a_group_of_a_finished_runs_config(finished, option, groups):
     before, fresh, now = (
         load_config(finished).dump(),
         load_config(overrides=[option]).dump(),
@@ -257,7 +253,7 @@ def test_an_option_replaces_a_group_of_a_finished_runs_config(finished: str, opt
     assert {k: v for k, v in now.items() if k not in groups} == {k: v for k, v in before.items() if k not in groups}
 
 
-def test_values_and_sweeps_of_a_finished_runs_config(finished: str) -> None:
+def test_values_and_sweeps_of_a_finished_runs_config(finished):
     config = load_config(finished, ["judge=gpt-4o", "judge.temperature=1", "scoring.bootstrap=9"])
     assert (config.judge.model, config.judge.api_base, config.judge.temperature) == ("openai/gpt-4o", None, 1)
     assert (config.swap.policy, config.scoring.bootstrap) == ("random", 9)
@@ -275,7 +271,7 @@ def test_values_and_sweeps_of_a_finished_runs_config(finished: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["swap.arbiter", "probe.rewriter"])
-def test_a_second_judge_is_a_name_with_keys(key: str) -> None:
+def test_a_second_judge_is_a_name_with_keys(key):
     def chosen(*words: str) -> JudgeConfig | None:
         config = load_config(overrides=[f"{key}{word}" for word in words])
         return config.swap.arbiter if key == "swap.arbiter" else config.probe.rewriter
@@ -288,7 +284,7 @@ def test_a_second_judge_is_a_name_with_keys(key: str) -> None:
         chosen("=gpt4o")
 
 
-def test_prices_are_set_one_by_one() -> None:
+def test_prices_are_set_one_by_one():
     config = load_config(overrides=["judge.price.input=0.1", "judge.price.output=0.4"])
     assert config.judge.price == Price(input=0.1, output=0.4)
     assert said(["judge.price.input=0.1"]) == "judge.price.output: is not set; give judge.price.output=…"
@@ -299,7 +295,7 @@ def test_prices_are_set_one_by_one() -> None:
     "key",
     ["judge.price.input", "dataset.sample.n", "dataset.split.column", "swap.arbiter.model", "probe.rewriter.model"],
 )
-def test_a_key_of_a_section_that_no_file_sets_can_be_set(key: str) -> None:
+def test_a_key_of_a_section_that_no_file_sets_can_be_set(key):
     more = ["judge.price.output=1"] if key == "judge.price.input" else []
     config = load_config(
         overrides=[f"{key}='1'" if key.endswith(("model", "column")) else f"{key}=1", *more, "dataset.path=x"]
@@ -307,7 +303,7 @@ def test_a_key_of_a_section_that_no_file_sets_can_be_set(key: str) -> None:
     assert config.dump()
 
 
-def test_a_stop_is_set_key_by_key() -> None:
+def test_a_stop_is_set_key_by_key():
     config = load_config(overrides=["runner.stop.metric=tie_rate", "runner.stop.width=0.2"])
     assert config.runner.stop is not None
     assert (config.runner.stop.metric, config.runner.stop.width) == ("tie_rate", 0.2)
@@ -317,7 +313,7 @@ def test_a_stop_is_set_key_by_key() -> None:
     )
 
 
-def test_a_key_inside_a_list_is_told_to_set_the_list() -> None:
+def test_a_key_inside_a_list_is_told_to_set_the_list():
     line = said(["judge.judges.model=x"])
     assert line == "judge.judges.model: cannot be set in this way; set the whole list: 'judge.judges=[{model: VALUE}]'"
     config = load_config(overrides=["judge.judges=[{model: x}]", "judge.model=null"])
@@ -327,13 +323,13 @@ def test_a_key_inside_a_list_is_told_to_set_the_list() -> None:
 @pytest.mark.parametrize(
     ("words", "name"), [([], "panel"), (["judge.name=three"], "three"), (["judge=panel"], "panel")]
 )
-def test_a_panel_does_not_have_the_name_of_the_judge_that_it_replaces(words: list[str], name: str) -> None:
+def test_a_panel_does_not_have_the_name_of_the_judge_that_it_replaces(words, name):
     for judges in ("[{model: x}, {model: y}]", "[simulated/good,simulated/noisy]"):
         assert load_config(overrides=[*words, f"judge.judges={judges}"]).judge.label == name
 
 
 @pytest.mark.parametrize("method", ["mode=pointwise", "method=direct5", "method=direct10", "method=percent"])
-def test_level_texts_are_in_the_language_of_the_prompt_unless_a_rubric_is_chosen(method: str) -> None:
+def test_level_texts_are_in_the_language_of_the_prompt_unless_a_rubric_is_chosen(method):
     english = load_config(overrides=[method]).rubric
     chinese = load_config(overrides=[method, "prompt=zh", "criteria=general_zh"])
     name = {5: "likert5", 10: "likert10", 100: "percent100"}[int(english.max)]
@@ -343,9 +339,7 @@ def test_level_texts_are_in_the_language_of_the_prompt_unless_a_rubric_is_chosen
     assert load_config(overrides=[method, "prompt=zh", f"rubric={name}"]).rubric == english
 
 
-def test_a_study_and_a_folder_of_the_user_select_level_texts_by_language(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_study_and_a_folder_of_the_user_select_level_texts_by_language(tmp_path, monkeypatch):
     for folder, text in (("prompt", "language: fr"), ("rubric", "levels: {1: mauvais, 5: bon}")):
         (tmp_path / "conf" / folder).mkdir(parents=True)
         name = "fr" if folder == "prompt" else "likert5_fr"
@@ -358,7 +352,7 @@ def test_a_study_and_a_folder_of_the_user_select_level_texts_by_language(
 
 
 @pytest.mark.parametrize("rubric", ["rubric=pass_fail", "rubric={classes: {pass: p, fail: f}}"])
-def test_a_label_map_of_classes_is_told_the_classes(rubric: str) -> None:
+def test_a_label_map_of_classes_is_told_the_classes(rubric):
     line = "dataset.label_map: is not a list of LABEL=CLASS, where a class is pass or fail; for example"
     words = ["mode=pointwise", rubric]
     assert said([*words, "dataset.label_map=ok"]) == f"{line} 'good=pass, bad=fail'"

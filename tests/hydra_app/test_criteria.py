@@ -1,7 +1,5 @@
 """Criteria by name: from files, from the command line, inline, and from old configs where they were a list."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +64,7 @@ def write(folder: Path, name: str, text: str) -> str:
         (["criteria=[overall,{tone: friendly}]", "criteria.tone.weight=4"], {"overall quality": 1, "tone": 4}),
     ],
 )
-def test_criteria_are_reached_by_name(overrides: list[str], expected: dict[str, float | None]) -> None:
+def test_criteria_are_reached_by_name(overrides, expected):
     found = weights(*overrides)
     assert list(found) == list(expected)
     assert {name: found[name] for name, weight in expected.items() if weight is not None} == {
@@ -74,7 +72,7 @@ def test_criteria_are_reached_by_name(overrides: list[str], expected: dict[str, 
     }
 
 
-def test_a_description_is_a_text_as_it_is_typed() -> None:
+def test_a_description_is_a_text_as_it_is_typed():
     for text in ("Is it kind, and calm?", "it's \\ (odd) [x] {y} $z 'q' \"r\"", "语气合适", "a=b", "${oops}", "end\\"):
         assert load_config(overrides=[f"criteria.accuracy.description={text}"]).criteria["accuracy"].description == text
     quoted = load_config(overrides=["criteria.accuracy.description='one, two'"])
@@ -115,15 +113,15 @@ def test_a_description_is_a_text_as_it_is_typed() -> None:
         (["criteria=[{name: a},{name: a}]"], "criteria: 'a' is named twice; give each its own name"),
     ],
 )
-def test_what_is_wrong_is_one_line(overrides: list[str], line: str) -> None:
+def test_what_is_wrong_is_one_line(overrides, line):
     assert said(*overrides).startswith(line)
 
 
-def test_a_criterion_that_is_not_there_is_not_offered_to_be_added_where_it_is_deleted() -> None:
+def test_a_criterion_that_is_not_there_is_not_offered_to_be_added_where_it_is_deleted():
     assert said("~criteria.tone") == "criteria.tone: no such criterion; choose from accuracy, clarity, " + GENERAL[1]
 
 
-def test_the_file_that_is_named_is_the_one_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_that_is_named_is_the_one_that_says_so(tmp_path, monkeypatch):
     write(tmp_path, "conf/criteria/another.yaml", "tone:\n  weight: 1\n")
     write(tmp_path, "conf/criteria/old.yaml", "- name: kindness\n- name: tone\n  weight: much\n")
     monkeypatch.chdir(tmp_path)
@@ -134,14 +132,14 @@ def test_the_file_that_is_named_is_the_one_that_says_so(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_file_as_anybody_would_write_it(shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_as_anybody_would_write_it(shape, tmp_path, monkeypatch):
     write(tmp_path, "conf/criteria/mine.yaml", SHAPES[shape])
     monkeypatch.chdir(tmp_path)
     config = load_config(overrides=["criteria=mine"])
     assert {name: one.description for name, one in config.criteria.items()} == {"tone": "fits"}
 
 
-def test_a_list_cannot_be_composed_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_cannot_be_composed_and_says_so(tmp_path, monkeypatch):
     write(tmp_path, "conf/criteria/mine.yaml", SHAPES["old"])
     write(tmp_path, "conf/criteria/wrong.yaml", "tone:\n  wieght: 3\n")
     monkeypatch.chdir(tmp_path)
@@ -156,7 +154,7 @@ def test_a_list_cannot_be_composed_and_says_so(tmp_path: Path, monkeypatch: pyte
     )
 
 
-def test_a_study_composes_a_mapping_and_replaces_by_a_list(tmp_path: Path) -> None:
+def test_a_study_composes_a_mapping_and_replaces_by_a_list(tmp_path):
     head = "defaults:\n- config\n- override /criteria: overall\n- _self_\n"
     mapped = write(tmp_path, "experiments/mapped.yaml", head + "criteria:\n  tone: fits\n")
     listed = write(tmp_path, "experiments/listed.yaml", head + "criteria:\n- name: tone\n")
@@ -169,14 +167,14 @@ def test_a_study_composes_a_mapping_and_replaces_by_a_list(tmp_path: Path) -> No
     assert [config.criteria["准确性"].weight for _, config in jobs] == [1, 2]
 
 
-def test_a_sweep_names_its_jobs_as_they_were_written() -> None:
+def test_a_sweep_names_its_jobs_as_they_were_written():
     words = ["criteria=[general,writing],general", "criteria.accuracy.weight=0.3,0.5"]
     jobs = load_jobs("config", words, sweep=True)
     assert [job[1] for job, _ in jobs] == [f"criteria.accuracy.weight={w}" for w in (0.3, 0.5)] * 2
     assert [len(config.criteria) for _, config in jobs] == [6, 6, 3, 3]
 
 
-def test_a_config_is_shown_as_it_is_composed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_config_is_shown_as_it_is_composed(capsys):
     assert main(["run", "--cfg", "job", "criteria=general_zh", "criteria.准确性.weight=0.9", "~criteria.清晰度"]) == 0
     shown = capsys.readouterr().out
     assert "criteria:\n  准确性:\n    description: 内容正确，没有误导。\n    weight: 0.9\n  遵循指令:" in shown
@@ -190,7 +188,7 @@ def old(**settings: Any) -> RunConfig:
     return RunConfig.model_validate({"criteria": [{"name": "b"}, {"name": "a", "weight": 3}], **written})
 
 
-def test_an_old_config_is_what_it_was() -> None:
+def test_an_old_config_is_what_it_was():
     config = old()
     assert list(config.criteria) == ["b", "a"]
     assert config.dump()["criteria"]["a"] == {"description": "", "weight": 3.0, "levels": {}}
@@ -202,12 +200,12 @@ def test_an_old_config_is_what_it_was() -> None:
     assert old(mode={"name": "pointwise"}, swap={"policy": "none"}).prompt.show_weights
 
 
-def test_the_order_of_criteria_is_part_of_a_config() -> None:
+def test_the_order_of_criteria_is_part_of_a_config():
     turned = RunConfig.model_validate({**old().dump(), "criteria": {"a": {"weight": 3}, "b": {}}})
     assert turned.hash() != old().hash()
 
 
-def test_a_project_begins_with_criteria_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_begins_with_criteria_of_its_own(tmp_path, monkeypatch):
     assert main(["init", str(tmp_path / "demo")]) == 0
     monkeypatch.chdir(tmp_path / "demo")
     assert weights("criteria=mine") == {"accuracy": 0.6, "tone": 0.4}

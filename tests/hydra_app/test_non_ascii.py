@@ -1,8 +1,5 @@
 """Overrides in any script: Hydra reads them as typed, wherever ASCII could stand, and they are shown as typed."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,23 +40,23 @@ def parsed(word: str) -> Any:
         ("${judge.name}-好", "${judge.name}-好"),
     ],
 )
-def test_a_value_is_read_as_typed(typed: str, value: Any) -> None:
+def test_a_value_is_read_as_typed(typed, value):
     assert parsed(f"k={typed}") == value
 
 
 @given(st.text(st.characters(min_codepoint=0x80, exclude_categories=["C", "Z"]), min_size=1), st.booleans())
-def test_any_text_beyond_ascii_is_read_as_typed(text: str, listed: bool) -> None:
+def test_any_text_beyond_ascii_is_read_as_typed(text, listed):
     assert parsed(f"k=[{text}]" if listed else f"k={text}") == ([text] if listed else text)
     assert as_written(in_ascii(f"k={text}")) == f"k={text}"
     assert as_written(in_ascii(f"k.{text}=1")) == f"k.{text}=1"
 
 
 @pytest.mark.parametrize("word", ["judge.name=a b", "k='x'", "--multirun", "~tie", "-甲", "数据.jsonl", "k=[a,'b']"])
-def test_other_words_stay(word: str) -> None:
+def test_other_words_stay(word):
     assert in_ascii(word) == word
 
 
-def test_values_and_keys_reach_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_and_keys_reach_the_config(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "conf" / "judge").mkdir(parents=True)
     (tmp_path / "experiments").mkdir()
@@ -82,7 +79,7 @@ def test_values_and_keys_reach_the_config(tmp_path: Path, monkeypatch: pytest.Mo
     assert config.tracking.tags == {"项目": "甲", "组": "乙"}
 
 
-def test_a_sweep_shows_them_as_typed(tmp_path: Path) -> None:
+def test_a_sweep_shows_them_as_typed(tmp_path):
     jobs = load_jobs("config", ["judge.name=甲,乙", "tracking.tags.组=丙"], sweep=True)
     assert [(words, job.judge.name) for words, job in jobs] == [
         (("judge.name=甲", "tracking.tags.组=丙"), "甲"),
@@ -93,7 +90,7 @@ def test_a_sweep_shows_them_as_typed(tmp_path: Path) -> None:
     assert [words for words, _ in load_jobs(str(study), [], sweep=True)] == [("judge.name=甲",), ("judge.name=乙",)]
 
 
-def test_a_printed_config_has_them_as_typed() -> None:
+def test_a_printed_config_has_them_as_typed():
     [word] = for_hydra(["tracking.tags.组=乙"])
     key = word.partition("=")[0].rpartition(".")[2]
     assert as_composed(f"tags:\n  {key}: 乙\n") == "tags:\n  组: 乙\n"

@@ -1,7 +1,5 @@
 """Study files without a defaults list, and files that set too little: what they mean, and what is said of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ GENERAL = ["accuracy", "instruction following", "clarity"]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "conf" / "judge").mkdir(parents=True)
     (tmp_path / "experiments").mkdir()
@@ -33,7 +31,7 @@ def refused(name: str, *overrides: str) -> str:
     return str(caught.value)
 
 
-def test_a_study_without_defaults_changes_the_default_run(folder: Path) -> None:
+def test_a_study_without_defaults_changes_the_default_run(folder):
     shipped = load_config()
     changed = load_config(study(folder, "dataset: {limit: 2}\ntie: {threshold: 0.1}\nmode: {samples: 3}\n"))
     assert changed.model_copy(update={"dataset": shipped.dataset, "tie": shipped.tie, "mode": shipped.mode}) == shipped
@@ -41,7 +39,7 @@ def test_a_study_without_defaults_changes_the_default_run(folder: Path) -> None:
     assert (changed.tie.threshold, changed.mode.name, changed.mode.samples) == (0.1, "pairwise", 3)
 
 
-def test_its_judge_and_criteria_replace_the_default_ones(folder: Path) -> None:
+def test_its_judge_and_criteria_replace_the_default_ones(folder):
     config = load_config(study(folder, "judge: {model: openai/mine}\ncriteria: {fit: it fits}\n"))
     assert (config.judge.label, config.judge.params, config.judge.max_tokens) == ("mine", {}, None)
     assert list(config.criteria) == ["fit"]
@@ -53,11 +51,11 @@ def test_its_judge_and_criteria_replace_the_default_ones(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "levels"), [("{min: 0, max: 9}", 0), ("{classes: {pass: '', fail: ''}}", 0), ("{step: 0.5}", 5)]
 )
-def test_its_own_scale_has_no_levels_of_the_default_one(folder: Path, section: str, levels: int) -> None:
+def test_its_own_scale_has_no_levels_of_the_default_one(folder, section, levels):
     assert len(load_config(study(folder, f"mode: pointwise\nrubric: {section}\n")).rubric.levels) == levels
 
 
-def test_an_option_on_the_command_line_replaces_a_section_of_it(folder: Path) -> None:
+def test_an_option_on_the_command_line_replaces_a_section_of_it(folder):
     name = study(folder, "judge: {model: openai/mine, seed: 7}\ndataset: {path: data.jsonl}\ncriteria: {fit: fits}\n")
     config = load_config(name, ["judge=team", "dataset=sample", "criteria=general"])
     assert (config.judge.label, config.judge.seed, config.dataset.path) == ("team", None, "evalkit:sample.jsonl")
@@ -70,12 +68,12 @@ def test_an_option_on_the_command_line_replaces_a_section_of_it(folder: Path) ->
     ]
 
 
-def test_a_name_in_it_is_an_option(folder: Path) -> None:
+def test_a_name_in_it_is_an_option(folder):
     config = load_config(study(folder, "judge: team\ntracking: none\nprobe: null\n"))
     assert (config.judge.label, config.tracking.enabled, config.probe.probes) == ("team", False, {})
 
 
-def test_a_section_that_is_neither_is_refused(folder: Path) -> None:
+def test_a_section_that_is_neither_is_refused(folder):
     line = refused(study(folder, "judge: [team]\n"))
     assert line.endswith(
         "study.yaml: judge: is neither a mapping nor an option; write judge: {KEY: VALUE}, or judge: NAME for an option"
@@ -83,17 +81,17 @@ def test_a_section_that_is_neither_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("defaults", ["[_self_]", "[{judge: team}, _self_]"])
-def test_a_defaults_list_without_the_default_run_is_told_what_to_write(folder: Path, defaults: str) -> None:
+def test_a_defaults_list_without_the_default_run_is_told_what_to_write(folder, defaults):
     line = refused(study(folder, f"defaults: {defaults}\ndataset: {{path: data.jsonl}}\n"))
     assert "write `- config` first" in line
 
 
-def test_a_defaults_list_without_the_study_itself_is_told_what_to_write(folder: Path) -> None:
+def test_a_defaults_list_without_the_study_itself_is_told_what_to_write(folder):
     line = refused(study(folder, "defaults: [config]\ndataset: {path: data.jsonl}\n"))
     assert line == "defaults: the defaults list has no _self_; write `- _self_` last, so that the file's own keys apply"
 
 
-def test_a_judge_without_a_model_is_named_by_its_file(folder: Path) -> None:
+def test_a_judge_without_a_model_is_named_by_its_file(folder):
     (folder / "conf" / "judge" / "bare.yaml").write_text("name: bare\nseed: 3\n", "utf-8")
     (folder / "conf" / "judge" / "heir.yaml").write_text("defaults: [bare]\n", "utf-8")
     (folder / "conf" / "judge" / "text.yaml").write_text("seed\n", "utf-8")

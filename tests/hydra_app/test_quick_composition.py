@@ -1,7 +1,5 @@
 """What tests compose in half the time is what users compose."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from types import SimpleNamespace
 
@@ -22,7 +20,7 @@ WORDS = (
 
 @pytest.mark.parametrize("words", WORDS)
 @pytest.mark.parametrize("mode", list(RunMode))
-def test_it_is_what_hydra_composes(words: tuple[str, ...], mode: RunMode) -> None:
+def test_it_is_what_hydra_composes(words, mode):
     def composed() -> str:
         with own_hydra():
             cfg = GlobalHydra.instance().config_loader().load_configuration("config", list(words), mode)
@@ -33,7 +31,7 @@ def test_it_is_what_hydra_composes(words: tuple[str, ...], mode: RunMode) -> Non
         assert [composed(), composed()] == [plain, plain]
 
 
-def test_the_time_is_that_of_each_composition(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_is_that_of_each_composition(monkeypatch):
     folders = set()
     with quick_composition():
         for second in (1, 2):

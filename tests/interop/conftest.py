@@ -1,10 +1,7 @@
 """Runs `evalkit import` in an empty folder, and reads what it wrote."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +45,7 @@ class Ran:
 
 
 @pytest.fixture
-def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+def bring(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def run(name: str, path: str, *words: str, status: int = 0) -> Ran:
@@ -64,15 +61,13 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 @pytest.fixture(scope="module")
-def runs() -> dict[str, Path]:
+def runs():
     """The runs that a module's tests share, by name."""
     return {}
 
 
 @pytest.fixture
-def once(
-    runs: dict[str, Path], bring: Callable[..., Ran], write: Callable[..., Path], tmp_path_factory: Any, tmp_path: Path
-) -> Callable[..., Ran]:
+def once(runs, bring, write, tmp_path_factory, tmp_path):
     """Imports rows once for a module; each test has a copy of the run."""
 
     def copied(name: str, rows: Any) -> Ran:
@@ -85,7 +80,7 @@ def once(
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[..., Path]:
+def write(tmp_path):
     """Writes a file: rows as JSON lines, anything else as JSON."""
 
     def put(name: str, content: Any) -> Path:

@@ -1,7 +1,5 @@
 """The answers in a log as cases: those of one log, and of several logs as pairs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from shutil import copytree
@@ -21,7 +19,7 @@ SUMS = "samples_sums_2026-11-24T02-31-27.626290.jsonl"
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

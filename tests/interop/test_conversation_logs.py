@@ -1,7 +1,5 @@
 """Logs of agents become conversations whose turns and steps are judged: of Inspect, MLflow and OpenTelemetry."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from pathlib import Path
@@ -46,14 +44,14 @@ def check_agent(path: Path) -> None:
     assert all(case.prompt.startswith("What is") for case in cases_of(path)), "by default as before"
 
 
-def test_the_log_of_an_inspect_agent_is_divided_into_steps() -> None:
+def test_the_log_of_an_inspect_agent_is_divided_into_steps():
     check_agent(LOGS / "inspect" / "agent.eval")
 
 
 @pytest.mark.tools
 @pytest.mark.slow
 @pytest.mark.thorough
-def test_a_new_log_of_an_inspect_agent_is_divided_into_steps(tmp_path: Path) -> None:
+def test_a_new_log_of_an_inspect_agent_is_divided_into_steps(tmp_path):
     check_agent(written("inspect", tmp_path / "inspect") / "agent.eval")
 
 
@@ -86,7 +84,7 @@ def traced_agent(path: Path, *, chat: bool) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_the_trace_of_an_agent_in_mlflow_is_divided_into_steps(mlflow_store: str, tmp_path: Path) -> None:
+def test_the_trace_of_an_agent_in_mlflow_is_divided_into_steps(mlflow_store, tmp_path):
     mlflow = pytest.importorskip("mlflow")
     mlflow.set_tracking_uri(mlflow_store)
     mlflow.set_experiment("agents")  # an experiment of another test may be active, and is in another store
@@ -139,7 +137,7 @@ def lines(*spans: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("as_json", [True, False])
 @pytest.mark.parametrize("form", ["jsonl", "json", "base64"])
-def test_spans_of_opentelemetry_are_divided_into_steps(form: str, as_json: bool, tmp_path: Path) -> None:
+def test_spans_of_opentelemetry_are_divided_into_steps(form, as_json, tmp_path):
     written_as = json.dumps if as_json else lambda value: value
     spans = [
         span(
@@ -183,7 +181,7 @@ def test_spans_of_opentelemetry_are_divided_into_steps(form: str, as_json: bool,
     assert (plain.prompt, plain.responses[0].text) == ("What is 20 + 22?", "42")
 
 
-def test_spans_have_no_judgments_and_may_have_no_messages(tmp_path: Path) -> None:
+def test_spans_have_no_judgments_and_may_have_no_messages(tmp_path):
     path = tmp_path / "spans.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in lines(span(1, 1, operation__name="chat"))), "utf-8")
     with pytest.raises(DatasetError, match="spans have conversations, but no judgments; judge it: evalkit run"):
@@ -192,7 +190,7 @@ def test_spans_have_no_judgments_and_may_have_no_messages(tmp_path: Path) -> Non
         cases_of(path)
 
 
-def test_an_agent_that_ends_with_a_call_has_steps_although_it_has_no_answer(tmp_path: Path) -> None:
+def test_an_agent_that_ends_with_a_call_has_steps_although_it_has_no_answer(tmp_path):
     called = {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": "add", "arguments": {}}]}
     sample = {"id": "q", "epoch": 1, "input": "Add.", "target": "", "messages": [QUESTION, called], "output": {}}
     path = tmp_path / "log.json"

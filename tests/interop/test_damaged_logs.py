@@ -1,7 +1,5 @@
 """Logs that the tools wrote, damaged in many ways: each is one line, or what was lost is counted; memory is bounded."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import tracemalloc
@@ -172,7 +170,7 @@ def kept(found: Read | None, whole: Read) -> bool:
 
 
 @pytest.fixture(params=[*WRITTEN, *OLDER])
-def log(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path, Any]:
+def log(request, tmp_path):
     """Return the tool of a log, a file in which to write it, and its content."""
     if tool := OLDER.get(request.param):
         file, content = SHAPES[tool]
@@ -181,7 +179,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path, Any]
     return recognize_format(path) or "", tmp_path / path.name, contents(path)
 
 
-def test_no_value_of_a_damaged_log_is_lost_without_a_line_or_a_note(log: Any, thorough: bool) -> None:
+def test_no_value_of_a_damaged_log_is_lost_without_a_line_or_a_note(log, thorough):
     tool, path, content = log
     save(path, content)
     whole = read(path, tool)
@@ -193,7 +191,7 @@ def test_no_value_of_a_damaged_log_is_lost_without_a_line_or_a_note(log: Any, th
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_a_log_with_other_bytes_is_one_line_or_read(name: str, tmp_path: Path) -> None:
+def test_a_log_with_other_bytes_is_one_line_or_read(name, tmp_path):
     source = WRITTEN[name]
     path, tool = tmp_path / source.name, recognize_format(source) or ""
     path.write_bytes(source.read_bytes())
@@ -218,9 +216,7 @@ def bomb(path: Path, size: int) -> None:
 @pytest.mark.parametrize(
     ("name", "tool"), [("log.eval", "inspect"), ("log.json.gz", "inspect"), ("results.jsonl.gz", "promptfoo")]
 )
-def test_a_small_file_with_a_long_text_is_one_line_and_does_not_fill_the_memory(
-    name: str, tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_file_with_a_long_text_is_one_line_and_does_not_fill_the_memory(name, tool, tmp_path, monkeypatch):
     limit, size = 1_000_000, 60_000_000
     for module, constant in (
         (archives, "_LARGEST_SAMPLE"),

@@ -1,7 +1,5 @@
 """A run's judgments out and back in, as events, in spreadsheets and as data frames: nothing is lost or invented."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io
@@ -208,7 +206,7 @@ def exported(folder: Path, *words: str, cases: list[dict[str, Any]] = CASES) -> 
     return result, *parsed(line)
 
 
-def test_scores_criteria_and_metrics_are_events(tmp_path: Path) -> None:
+def test_scores_criteria_and_metrics_are_events(tmp_path):
     result, resource, events = exported(tmp_path, "mode=pointwise")
     assert resource["evalkit.config_hash"] == result.manifest["config_hash"]
     assert {record.event_name for record, _ in events} == {"gen_ai.evaluation.result"}
@@ -227,7 +225,7 @@ def test_scores_criteria_and_metrics_are_events(tmp_path: Path) -> None:
     assert ends == [metric.low, metric.high, metric.n, metric.missing]
 
 
-def test_a_missing_verdict_has_no_score(tmp_path: Path) -> None:
+def test_a_missing_verdict_has_no_score(tmp_path):
     pairs = [{"id": one["id"], "prompt": one["prompt"], "response_a": "7", "response_b": "9"} for one in CASES]
     result, _, events = exported(tmp_path, cases=pairs)
     verdicts = [one for _, one in events if one["gen_ai.evaluation.name"] == "verdict"]
@@ -241,9 +239,7 @@ def test_a_missing_verdict_has_no_score(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["mlflow-assessments"])
-def test_a_run_without_traces_has_none_to_assess(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], layout: str
-) -> None:
+def test_a_run_without_traces_has_none_to_assess(tmp_path, capsys, layout):
     exported(tmp_path, "mode=pointwise", cases=CASES[2:])
     assert main(["export", str(tmp_path / "run"), "--to", layout]) == 1
     assert "no case came from a trace" in capsys.readouterr().err
@@ -267,7 +263,7 @@ ROWS = [
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("judged.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
     words = ["import", "generic", "judged.jsonl", "tracking=none", "scoring.bootstrap=20", "hydra.run.dir=run"]
@@ -279,7 +275,7 @@ def cells(file: Path) -> list[list[str]]:
     return list(csv.reader(io.StringIO(file.read_text("utf-8"), newline="")))
 
 
-def test_an_export_has_no_formulas_and_comes_back(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_has_no_formulas_and_comes_back(run, capsys):
     assert main(["export", str(run), "--to", "csv", "--output", "out.csv"]) == 0
     found = cells(Path("out.csv"))
     texts = [cell for row in found for cell in row if cell and cell[0] in "=+-@\t\r\n"]
@@ -297,14 +293,14 @@ def test_an_export_has_no_formulas_and_comes_back(run: Path, capsys: pytest.Capt
     )
 
 
-def test_raw_keeps_texts(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_raw_keeps_texts(run, capsys):
     assert main(["export", str(run), "--to", "csv", "--raw", "--output", "out.csv"]) == 0
     assert FORMULA in cells(Path("out.csv"))[1]
     assert main(["export", str(run), "--to", "parquet", "--raw"]) == 1
     assert "--raw: is only for csv" in capsys.readouterr().err
 
 
-def test_labels_of_an_escaped_id_are_read(run: Path) -> None:
+def test_labels_of_an_escaped_id_are_read(run):
     Path("labels.csv").write_text(
         as_csv(["id", "annotator", "label"], [{"id": "=1+1", "annotator": "@ann", "label": "B"}])
     )
@@ -314,7 +310,7 @@ def test_labels_of_an_escaped_id_are_read(run: Path) -> None:
     assert case["labels"] == {"@ann": "B"}
 
 
-def test_a_comparison_has_no_formulas(run: Path) -> None:
+def test_a_comparison_has_no_formulas(run):
     words = ["import", "generic", "judged.jsonl", "tracking=none", "--judge", "=2+2", "hydra.run.dir=other"]
     Path("judged.jsonl").write_text(
         "".join(json.dumps({k: v for k, v in row.items() if k != "judge"}) + "\n" for row in ROWS), "utf-8"
@@ -326,7 +322,7 @@ def test_a_comparison_has_no_formulas(run: Path) -> None:
 
 
 @given(st.text(alphabet="'=+-@\t\r\n＝a1.e", max_size=8) | st.floats(allow_nan=False) | st.integers() | st.none())
-def test_escaping_can_be_undone(value: object) -> None:
+def test_escaping_can_be_undone(value):
     shown = escaped(value)
     assert unescaped(shown) == value
     if not isinstance(value, str):
@@ -346,7 +342,7 @@ RUNS = {
 
 
 @pytest.fixture(scope="module")
-def frame_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def frame_runs(tmp_path_factory):
     words = ["judge=simulated/good", "tracking=none", "scoring.bootstrap=0", "store.mode=off"]
     return {
         name: evalkit.run(
@@ -357,7 +353,7 @@ def frame_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_cases_can_be_judged_again(frame_runs: dict[str, Any], name: str, tmp_path: Any) -> None:
+def test_cases_can_be_judged_again(frame_runs, name, tmp_path):
     run = frame_runs[name]
     for frame in (run.to_pandas("cases"), run.to_polars("cases")):
         again = evalkit.run(run.config, tmp_path / type(frame).__module__, cases=frame)
@@ -370,7 +366,7 @@ def test_cases_can_be_judged_again(frame_runs: dict[str, Any], name: str, tmp_pa
 
 
 @pytest.mark.parametrize("table", ["cases", "judgments", "verdicts", "metrics"])
-def test_both_libraries_have_the_same_table(frame_runs: dict[str, Any], table: str) -> None:
+def test_both_libraries_have_the_same_table(frame_runs, table):
     for run in frame_runs.values():
         pandas, polars = run.to_pandas(table), run.to_polars(table)
         assert list(pandas.columns) == polars.columns
@@ -379,7 +375,7 @@ def test_both_libraries_have_the_same_table(frame_runs: dict[str, Any], table: s
         assert len(pandas) == len(getattr(run, table))
 
 
-def test_a_missing_verdict_has_no_value(frame_runs: dict[str, Any]) -> None:
+def test_a_missing_verdict_has_no_value(frame_runs):
     run = frame_runs["scores"]
     first, *rest = run.verdicts
     frame = replace(run, verdicts=(replace(first, score=None, reason="missing"), *rest)).to_polars()
@@ -401,11 +397,11 @@ def test_a_missing_verdict_has_no_value(frame_runs: dict[str, Any]) -> None:
         ([None], [None]),
     ],
 )
-def test_a_column_has_one_type(values: list[Any], same: list[Any]) -> None:
+def test_a_column_has_one_type(values, same):
     assert [(type(one), one) for one in column(values)] == [(type(one), one) for one in same]
 
 
-def test_mistakes_in_frames_are_one_line(frame_runs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_in_frames_are_one_line(frame_runs, monkeypatch):
     with pytest.raises(ConfigError, match="no table 'verdict'; did you mean 'verdicts'"):
         frame_runs["pairs"].to_pandas("verdict")
     monkeypatch.setitem(sys.modules, "polars", None)

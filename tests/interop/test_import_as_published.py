@@ -4,8 +4,6 @@ Those that were read: AlpacaEval's results, FastChat's and JudgeBench's judgment
 logs, promptfoo's sample export, DeepEval's sample test run, OpenAI batch output, SummEval's annotations.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from zipfile import ZipFile

@@ -1,12 +1,9 @@
 """What a file holds is kept or counted: verdicts, labels, systems, texts; and nothing goes to the wrong pair."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from copy import deepcopy
 from itertools import combinations, product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -408,7 +405,7 @@ ROWS = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS, named=st.booleans(), people=st.booleans())
-def test_generic_keeps_or_counts_every_verdict_and_label(tmp_path: Path, rows, named, people):
+def test_generic_keeps_or_counts_every_verdict_and_label(tmp_path, rows, named, people):
     table = []
     for row in rows:
         texts = {

@@ -1,7 +1,5 @@
 """A file in each layout becomes a run, and a wrong file is refused with what it looks like."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

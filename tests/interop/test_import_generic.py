@@ -1,7 +1,5 @@
 """Tables with columns, spellings and orders by option; columns that group cases; tables of probabilities of answers."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
@@ -225,13 +223,13 @@ def counts(column: str) -> dict[str, int]:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["folder", "file"])
-def test_scores_have_the_tags_of_the_tasks_in_their_folder(here: Path, whole: bool) -> None:
+def test_scores_have_the_tags_of_the_tasks_in_their_folder(here, whole):
     folder = here / "published"
     folder.mkdir()
     path = scores(folder, 60)
@@ -244,7 +242,7 @@ def test_scores_have_the_tags_of_the_tasks_in_their_folder(here: Path, whole: bo
     assert cases["w59"] is None
 
 
-def test_tags_in_the_rows_themselves_are_kept(here: Path) -> None:
+def test_tags_in_the_rows_themselves_are_kept(here):
     row = {"session_id": "w1", "score": "7", "model_test": "m", "model_output": "x", "primary_tag": "Math"}
     (here / "model.json").write_text(json.dumps([row]))
     assert main(["import", "wildbench", "model.json", *QUIET]) == 0
@@ -252,14 +250,14 @@ def test_tags_in_the_rows_themselves_are_kept(here: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"todo": 1}\n', "not json\n", "", '{"session_id": "w1"}\n'], ids=repr)
-def test_another_file_of_this_name_is_not_read(here: Path, text: str) -> None:
+def test_another_file_of_this_name_is_not_read(here, text):
     scores(here, 3)
     (here / "tasks.jsonl").write_text(text)
     assert main(["import", "wildbench", "model.json", *QUIET]) == 0
     assert all("tags" not in case.metadata for case in read_run(here / "run").cases)
 
 
-def test_tags_of_tasks_are_metadata_and_change_no_request(here: Path) -> None:
+def test_tags_of_tasks_are_metadata_and_change_no_request(here):
     keys = []
     for text in (tasks(["a", "b", "c"], response="x"), tasks(["a", "b", "c"], response="x", primary_tag=None)):
         Path("tasks.jsonl").write_text(text)
@@ -273,7 +271,7 @@ def test_tags_of_tasks_are_metadata_and_change_no_request(here: Path) -> None:
 
 
 @pytest.mark.shared
-def test_published_scores_of_wildbench_by_tag(here: Path, shared: Path) -> None:
+def test_published_scores_of_wildbench_by_tag(here, shared):
     """The published files have no tags, so that these are of a file of tasks next to them."""
     for judge in ("gpt-4-turbo-2024-04-09", "gpt-4o-2024-05-13"):
         source = shared / "data/wildbench/v2.0522" / judge / "gpt-3.5-turbo-0125.json.gz"
@@ -289,7 +287,7 @@ def test_published_scores_of_wildbench_by_tag(here: Path, shared: Path) -> None:
 
 
 @pytest.mark.shared
-def test_llm_rubric_by_annotator(here: Path, shared: Path) -> None:
+def test_llm_rubric_by_annotator(here, shared):
     settings = (*QUIET, "scoring.bootstrap=100", "scoring.slices=[annotator,dialogue_system]")
     assert main(["import", "llm_rubric", str(shared / "data/llm_rubric"), *settings]) == 0
     cases = read_run(here / "run").cases

@@ -1,7 +1,5 @@
 """Mistakes in `evalkit import` and in files of labels: one line each, with what to do."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ PAIR = {"id": "1", "prompt": "?", "response_a": "a", "response_b": "b"}
         (("import", "promptfoo", "rows.jsonl"), "rows.jsonl: does not look like promptfoo; "),
     ],
 )
-def test_a_mistake_is_one_line(call: Any, tmp_path: Path, words: tuple[str, ...], what: str) -> None:
+def test_a_mistake_is_one_line(call, tmp_path, words, what):
     (tmp_path / "rows.jsonl").write_text(json.dumps(PAIR) + "\n", "utf-8")
     assert what in call(*words, status=1).line()
 
@@ -37,7 +35,7 @@ def test_a_mistake_is_one_line(call: Any, tmp_path: Path, words: tuple[str, ...]
 @pytest.mark.parametrize(
     ("rows", "kept", "status"), [(["A", None], ["1"], 0), ([None, None], [], 1)], ids=["some", "none"]
 )
-def test_only_complete_cases_are_kept(bring, write, rows: list[str | None], kept: list[str], status: int) -> None:
+def test_only_complete_cases_are_kept(bring, write, rows, kept, status):
     made = [{**PAIR, "id": str(number), "winner": winner} for number, winner in enumerate(rows, 1)]
     fields = ("id=id", "response_a=response_a", "response_b=response_b", "winner=winner")
     ran = bring("generic", str(write("rows.jsonl", made)), "--complete", "--fields", *fields, status=status)
@@ -68,12 +66,12 @@ def batch(folder: Path, *names: str) -> Path:
         ({"custom_id": "(?P<case>.)"}, "custom_id 'q-2' matches no case"),
     ],
 )
-def test_a_batch_of_other_cases_is_refused(tmp_path: Path, options: dict[str, Any], what: str) -> None:
+def test_a_batch_of_other_cases_is_refused(tmp_path, options, what):
     with pytest.raises((ConfigError, DatasetError), match=what):
         read_texts(batch(tmp_path, "q-2"), Options(**{"cases": CASES, **options}))
 
 
-def test_the_id_of_a_request_may_name_one_response(tmp_path: Path) -> None:
+def test_the_id_of_a_request_may_name_one_response(tmp_path):
     path = batch(tmp_path, "q-0", "q-1", "q-1")
     found = read_texts(path, Options(cases=CASES, custom_id="(?P<case>.)-(?P<response>.)"))
     assert [(one.unit, one.sample) for one in found.judgments] == [((0,), 0), ((1,), 0), ((1,), 1)]
@@ -98,7 +96,7 @@ STUDIO = {"data": {"case_id": "q"}, "annotations": [{"completed_by": 7, "result"
         ({**STUDIO, "data": {}}, "the task has no data.case_id; export it with evalkit export"),
     ],
 )
-def test_a_label_that_cannot_be_read_is_one_line(tmp_path: Path, row: dict[str, Any], what: str) -> None:
+def test_a_label_that_cannot_be_read_is_one_line(tmp_path, row, what):
     path = tmp_path / "labels.jsonl"
     path.write_text(json.dumps(row) + "\n", "utf-8")
     with pytest.raises(DatasetError) as error:
@@ -111,7 +109,7 @@ def record(key: str, score: float, **more: Any) -> Record:
     return Record("q", more.pop("prompt", "?"), (Answer(key, f"text of {key}"),), said, **more)
 
 
-def test_conflicts_between_rows_are_counted_and_the_first_is_kept() -> None:
+def test_conflicts_between_rows_are_counted_and_the_first_is_kept():
     records = [
         record("a", 4, grades={"ann": 3.0}, metadata={"topic": "x"}, context="one"),
         record("a", 5, grades={"ann": 4.0}, metadata={"topic": "y"}, context="two"),
@@ -128,14 +126,14 @@ def test_conflicts_between_rows_are_counted_and_the_first_is_kept() -> None:
     } <= set(notes)
 
 
-def test_conflicting_classes_are_counted() -> None:
+def test_conflicting_classes_are_counted():
     records = [record("a", 4, classes={"ann": name}) for name in ("good", "bad")]
     [case], _, notes = to_cases(ParsedFile(records), "generic")
     assert case.labels == {"ann": ("good",)}
     assert "responses with conflicting classes: the first is kept: 1" in notes
 
 
-def test_a_label_of_no_response_is_omitted_and_a_system_may_meet_itself() -> None:
+def test_a_label_of_no_response_is_omitted_and_a_system_may_meet_itself():
     pair = (Answer("a", "text"), Answer("a", "text"))
     records = [Record("q", "?", pair, RecordedJudgment("m", value=0.0, status="ok"), labels={"ann": "c"})]
     [case], _, notes = to_cases(ParsedFile(records), "generic")
@@ -153,7 +151,7 @@ def test_a_label_of_no_response_is_omitted_and_a_system_may_meet_itself() -> Non
         (b"[]", "is not one JSON object; use another file or format"),
     ],
 )
-def test_a_file_that_is_no_json_object_is_refused(tmp_path: Path, content: bytes, what: str) -> None:
+def test_a_file_that_is_no_json_object_is_refused(tmp_path, content, what):
     path = tmp_path / "a.json"
     path.write_bytes(content)
     with pytest.raises(DatasetError) as error:
@@ -161,7 +159,7 @@ def test_a_file_that_is_no_json_object_is_refused(tmp_path: Path, content: bytes
     assert what in str(error.value)
 
 
-def test_what_cannot_be_read_at_all_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_read_at_all_is_refused(tmp_path):
     with pytest.raises(DatasetError, match=r"cannot be read \(Is a directory\); check the file"):
         load_object(tmp_path)
     with pytest.raises(DatasetError, match=r"the folder has no \.jsonl or \.json file; use another folder"):

@@ -1,7 +1,5 @@
 """People's labels into a finished run: from CSV, Argilla and Label Studio, annotators apart, a run scored again."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

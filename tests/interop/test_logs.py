@@ -1,7 +1,5 @@
 """Logs of other tools: archives as current versions write them, and order that does not depend on time."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -40,7 +38,7 @@ def members() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("zstd", [False, True])
-def test_an_archive_has_the_samples_of_the_log(tmp_path: Path, zstd: bool) -> None:
+def test_an_archive_has_the_samples_of_the_log(tmp_path, zstd):
     path = archive(tmp_path / "log.eval", members(), zstd=zstd)
     assert recognize_format(path) == "inspect"
     whole = tmp_path / "log.json"
@@ -51,7 +49,7 @@ def test_an_archive_has_the_samples_of_the_log(tmp_path: Path, zstd: bool) -> No
 
 
 @pytest.mark.parametrize("zstd", [False, True])
-def test_an_archive_that_is_too_large_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zstd: bool) -> None:
+def test_an_archive_that_is_too_large_is_one_line(tmp_path, monkeypatch, zstd):
     monkeypatch.setattr(reader, "_LARGEST", 1_000_000)
     path = archive(tmp_path / "log.eval", {**members(), "samples/9_epoch_1.json": " " * 30_000_000}, zstd=zstd)
     assert path.stat().st_size < 200_000
@@ -60,7 +58,7 @@ def test_an_archive_that_is_too_large_is_one_line(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("zstd", [False, True])
-def test_an_archive_damaged_anywhere_is_one_line_or_read(tmp_path: Path, zstd: bool) -> None:
+def test_an_archive_damaged_anywhere_is_one_line_or_read(tmp_path, zstd):
     path = archive(tmp_path / "log.eval", members(), zstd=zstd)
     content = path.read_bytes()
     for at in range(0, len(content), max(1, len(content) // 60)):
@@ -79,7 +77,7 @@ def one_line(name: str, path: Path) -> None:
     assert "\n" not in fault
 
 
-def test_promptfoos_systems_are_in_the_order_of_the_config(tmp_path: Path) -> None:
+def test_promptfoos_systems_are_in_the_order_of_the_config(tmp_path):
     rows = [result(test, prompt, prompt) for test in (0, 1, 2) for prompt in (0, 1)]
     cases = []
     for number, order in enumerate((rows, rows[::-1], [rows[3], rows[0], rows[5], rows[1], rows[4], rows[2]])):

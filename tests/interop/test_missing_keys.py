@@ -1,7 +1,5 @@
 """A row of a benchmark or an import without one of its keys: no reader fails on it, and what is missing has a place."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -53,7 +51,7 @@ def complaints(file: Path, load: Callable[[], object]) -> list[tuple[Any, str]]:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_benchmark_names_the_key_and_the_row(tmp_path: Path, name: str) -> None:
+def test_a_benchmark_names_the_key_and_the_row(tmp_path, name):
     benchmark = name.partition("/")[0]
     folder = Path(shutil.copytree(FILES / benchmark, tmp_path / benchmark))
     said = None
@@ -73,7 +71,7 @@ def test_a_benchmark_names_the_key_and_the_row(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_an_import_names_the_key_and_the_row(tmp_path: Path, name: str) -> None:
+def test_an_import_names_the_key_and_the_row(tmp_path, name):
     file, content = SHAPES[name]
     path, cases = tmp_path / file, tmp_path / "cases.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +81,7 @@ def test_an_import_names_the_key_and_the_row(tmp_path: Path, name: str) -> None:
     complaints(path, lambda: import_judgments(name, path, options))
 
 
-def test_objects_in_a_row_have_its_place() -> None:
+def test_objects_in_a_row_have_its_place():
     row = LocatedRow({"turns": [{"role": "user"}], "score": 1}, "votes.jsonl:7")
     for missing in (lambda: row["id"], lambda: row["turns"][0]["content"]):
         with pytest.raises(EvalkitError, match=r"votes.jsonl:7: there is no '(id|content)', only (turns, score|role)"):

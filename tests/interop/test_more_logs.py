@@ -1,7 +1,5 @@
 """Logs of several judges: each value as written, each judge by its model, and what is not a judge's counted."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from typing import Any

@@ -1,10 +1,7 @@
 """Which cases to label next: probabilities, expected widths, and what they do to a corrected rate."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from math import inf
@@ -26,7 +23,6 @@ from evalkit.interop.next_labels import _allocated, _variance, next_labels, samp
 from evalkit.results import RunResult
 from evalkit.runs import read_run
 from evalkit.types import Case, Judgment, Response
-from tests.support.command_line import Done
 
 
 def run(labels: int, cases: int = 200, **metadata: object) -> RunResult:
@@ -139,7 +135,7 @@ def test_what_cannot_be_sampled_is_one_line():
 
 
 @pytest.mark.slow
-def test_chosen_labels_are_unbiased_and_narrower_than_random_ones(thorough: bool) -> None:
+def test_chosen_labels_are_unbiased_and_narrower_than_random_ones(thorough):
     runs = 60 if thorough else 10
     found = [estimates(seed, 150) for seed in range(runs)]
     error = np.array([chosen.value - truth for truth, chosen, *_ in found])
@@ -154,7 +150,7 @@ def test_chosen_labels_are_unbiased_and_narrower_than_random_ones(thorough: bool
 
 
 @pytest.fixture
-def labeled(call: Callable[..., Done], tmp_path: Path) -> Path:
+def labeled(call, tmp_path):
     """The folder of a run of 120 pairs, of which 20 have a label."""
     result = run(20, 120)
     data = [
@@ -173,7 +169,7 @@ def labeled(call: Callable[..., Done], tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_the_command_samples_and_says_what_to_expect(call: Callable[..., Done], labeled: Path, tmp_path: Path) -> None:
+def test_the_command_samples_and_says_what_to_expect(call, labeled, tmp_path):
     done = call("label", "run", "--next", "10")
     assert "30 labels will be about as precise as" in done.out
     assert "expected width of corrected/win_rate/a: 0." in done.out
@@ -220,15 +216,13 @@ ONE_OF = "evalkit label: needs one of FILE, --page, --next N, --to mlflow and --
         (["--from", "mlflow", "--n", "7"], "--n needs --page or --to mlflow"),
     ],
 )
-def test_words_that_do_not_go_with_it(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], said: str
-) -> None:
+def test_words_that_do_not_go_with_it(capsys, tmp_path, words, said):
     assert main(["label", str(tmp_path), *words]) == 1
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert said in line
 
 
-def test_labels_of_an_earlier_sample_stay_in_it() -> None:
+def test_labels_of_an_earlier_sample_stay_in_it():
     result = run(40)
     first = next_labels(result, 20).sample
     cases = [

@@ -1,7 +1,5 @@
 """Logs that the tools wrote, compared with what the tool's own reader finds: every answer, verdict, text and label."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -44,7 +42,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("tool", VERSIONS)
-def test_committed_logs_have_the_values_of_their_tools(tool: str) -> None:
+def test_committed_logs_have_the_values_of_their_tools(tool):
     compare(LOGS / tool)
 
 
@@ -52,7 +50,7 @@ def test_committed_logs_have_the_values_of_their_tools(tool: str) -> None:
 @pytest.mark.slow
 @pytest.mark.thorough
 @pytest.mark.parametrize("tool", VERSIONS)
-def test_new_logs_have_the_values_of_their_tools(tool: str, tmp_path: Path) -> None:
+def test_new_logs_have_the_values_of_their_tools(tool, tmp_path):
     """Pinned tools would write what is committed; MLflow's current traces are read in test_conversation_logs, too."""
     compare(written(tool, tmp_path / tool))
 

@@ -1,7 +1,5 @@
 """Both transports against one server, case by case: the same requests, completions, keys and failures."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Calls by LiteLLM's own HTTP handler, and priced by its list, are those that `litellm.acompletion` makes by itself."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 

@@ -1,10 +1,7 @@
 """Reward models and classifiers behind a server that answers as vLLM 0.18 documents."""
 
-from __future__ import annotations
-
 import json
 import math
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +20,7 @@ CASE = Case("c", "What is 2 + 2?", (Response("4, quality=1.5"), Response("5, qua
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def _environment(monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "OPENAI_API_KEY", "HOSTED_VLLM_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -82,7 +79,7 @@ async def test_each_endpoint_gives_the_reward_of_the_conversation(provider, endp
     assert priced.completion.cost_usd == pytest.approx(7e-6)
 
 
-async def test_a_template_renders_the_conversation_for_a_model_without_one(provider, tmp_path: Path):
+async def test_a_template_renders_the_conversation_for_a_model_without_one(provider, tmp_path):
     RewardServer(has_template=False).install(provider)
     [bare, _] = await judged(rewards(provider))
     assert isinstance(bare, JudgeSetupError)

@@ -1,11 +1,8 @@
 """Simulated judges have the faults that were planted and no others, in every mode and format, at no cost."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -35,7 +32,7 @@ def sides(metrics: dict[str, Metric]) -> dict[str, str]:
     return {name: side(metrics[name], null) for name, null in rates.items()}
 
 
-def test_a_good_judge_has_no_bias_and_is_right() -> None:
+def test_a_good_judge_has_no_bias_and_is_right():
     _, metrics = judged("judge=simulated/good", "judge.seed=15")
     assert set(sides(metrics).values()) <= {"unclear", "unknown"}
     assert metrics["agreement/accuracy"].low > 0.5
@@ -43,7 +40,7 @@ def test_a_good_judge_has_no_bias_and_is_right() -> None:
 
 
 @pytest.mark.parametrize("strength", [0.6, pytest.param(0.8, marks=pytest.mark.thorough)])
-def test_a_position_bias_is_found_and_no_other(strength: float) -> None:
+def test_a_position_bias_is_found_and_no_other(strength):
     _, metrics = judged("judge=simulated/position_biased", f"judge.params.strength={strength}", "judge.seed=15")
     found = sides(metrics)
     assert found.pop("position/first_rate") == "above"
@@ -53,14 +50,14 @@ def test_a_position_bias_is_found_and_no_other(strength: float) -> None:
 
 # With a strength far above, no regression on 24 pairs is identifiable.
 @pytest.mark.parametrize("strength", [0.6, pytest.param(0.7, marks=pytest.mark.thorough)])
-def test_a_length_bias_is_found_and_no_other(strength: float) -> None:
+def test_a_length_bias_is_found_and_no_other(strength):
     _, metrics = judged("judge=simulated/length_biased", f"judge.params.strength={strength}", "judge.seed=15")
     found = sides(metrics)
     assert found.pop("position/first_rate") in ("unclear", "unknown")
     assert set(found.values()) == {"above"}
 
 
-def test_without_strength_a_biased_judge_is_the_good_one() -> None:
+def test_without_strength_a_biased_judge_is_the_good_one():
     answers = [
         [(j.case_id, j.shown, j.value) for j in judged(f"judge=simulated/{name}", *more)[0]]
         for name, more in (("good", ()), ("length_biased", ("judge.params.strength=0",)), ("good", ()))
@@ -91,14 +88,14 @@ def test_without_strength_a_biased_judge_is_the_good_one() -> None:
     ],
     ids=lambda way: " ".join(way),
 )
-def test_every_mode_and_format_is_answered(way: tuple[str, ...], language: tuple[str, ...]) -> None:
+def test_every_mode_and_format_is_answered(way, language):
     judgments, metrics = judged("judge=simulated/good", "dataset.limit=6", *way, *language)
     assert {one.status for one in judgments} == {"ok"}
     name = "agreement/spearman" if "dataset=graded" in way else "agreement/accuracy"
     assert metrics[name].value > 0.5
 
 
-def test_samples_differ_and_other_data_has_the_same_faults(tmp_path: Path) -> None:
+def test_samples_differ_and_other_data_has_the_same_faults(tmp_path):
     rows = [f'{{"id": "{n}", "prompt": "?", "response_a": "{n} no", "response_b": "{n} maybe so"}}' for n in range(40)]
     (tmp_path / "own.jsonl").write_text("\n".join(rows))
     data = ("dataset=file", f"dataset.path={tmp_path}/own.jsonl")
@@ -124,20 +121,14 @@ def test_samples_differ_and_other_data_has_the_same_faults(tmp_path: Path) -> No
         (("judge.logprobs=true",), "does not return log-probabilities; set judge.logprobs=false"),
     ],
 )
-def test_a_mistake_is_one_line(
-    words: tuple[str, ...],
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_a_mistake_is_one_line(words, said, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     assert main(["run", "judge=simulated/good", *SETTINGS, *words]) == 1
     [line] = [line for line in capfd.readouterr().err.splitlines() if line.startswith("evalkit: ")]
     assert said in line
 
 
-def test_it_costs_nothing_and_its_strength_is_in_the_content_key() -> None:
+def test_it_costs_nothing_and_its_strength_is_in_the_content_key():
     config = load_config(overrides=["judge=simulated/position_biased", "judge.params.strength=0.3"])
     [judge] = make_judges(config.judge, config.runner)
     assert judge.spec.params["strength"] == 0.3
@@ -146,9 +137,7 @@ def test_it_costs_nothing_and_its_strength_is_in_the_content_key() -> None:
         make_judges(config.judge.model_copy(update={"params": {"strength": True}}), config.runner)
 
 
-def test_a_plan_and_the_store_work_as_for_any_judge(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_and_the_store_work_as_for_any_judge(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     words = ["judge=simulated/length_biased", "dataset=sample", *BRIEF, "store.url=s.sqlite"]
     assert main(["plan", *words]) == 0
@@ -161,7 +150,7 @@ def test_a_plan_and_the_store_work_as_for_any_judge(
 
 
 @pytest.mark.slow
-def test_litellm_is_not_imported(tmp_path: Path) -> None:
+def test_litellm_is_not_imported(tmp_path):
     program = (
         "import asyncio, sys; from importlib.util import find_spec; from evalkit.cli import main\n"
         "from evalkit import load_config; from evalkit.judges import check_judges\n"

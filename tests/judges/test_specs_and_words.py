@@ -1,7 +1,5 @@
 """Specifications of judges: their words, prices, pace, seeds and arbiters."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -194,30 +192,30 @@ def test_a_secret_that_begins_with_another_is_taken_out_whole():
     assert redact("sent abcdefgh-and-more, then abcdefgh", secrets) == "sent [redacted], then [redacted]"
 
 
-def test_a_configured_price_comes_first() -> None:
+def test_a_configured_price_comes_first():
     assert price_of(JudgeConfig(model="openai/gpt-4o-mini", price=Price(input=1, output=2))) == Price(input=1, output=2)
 
 
-def test_litellms_table_is_asked_with_and_without_the_provider() -> None:
+def test_litellms_table_is_asked_with_and_without_the_provider():
     assert price_of(JudgeConfig(model="openai/gpt-4o-mini")) == Price(input=0.15, output=0.6)
     assert price_of(JudgeConfig(model="gpt-4o-mini")) == price_of(JudgeConfig(model="openai/gpt-4o-mini"))
 
 
-def test_an_unknown_price_is_none_and_not_zero() -> None:
+def test_an_unknown_price_is_none_and_not_zero():
     assert price_of(JudgeConfig(model="openai/nobody-knows")) is None
 
 
-def test_a_server_has_the_prices_that_a_run_reports_and_none_for_batches() -> None:
+def test_a_server_has_the_prices_that_a_run_reports_and_none_for_batches():
     server = JudgeConfig(model="openai/gpt-4o-mini", api_base="http://localhost:1/v1")
     assert price_of(server) == Price(input=0.15, output=0.6)
     assert price_of(server, batch=True) is None
 
 
-def test_what_runs_here_costs_nothing() -> None:
+def test_what_runs_here_costs_nothing():
     assert price_of(JudgeConfig(model="local/smollm2-135m-instruct")) == Price(input=0, output=0)
 
 
-def test_the_table_is_read_without_litellm() -> None:
+def test_the_table_is_read_without_litellm():
     code = (
         "import sys; from evalkit.config import JudgeConfig; from evalkit.judges.pricing import price_of;"
         "assert price_of(JudgeConfig(model='openai/gpt-4o')); assert 'litellm' not in sys.modules"

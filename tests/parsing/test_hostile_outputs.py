@@ -3,8 +3,6 @@
 Each row of the table goes all the way through an evaluator. The table with its outcomes is in the test report: counts
 at the end of a run, each text with `--tables FILE.md`, and as properties of each test with `--junitxml`."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter
@@ -430,15 +428,7 @@ def outcome(name: str, text: str, more: dict[str, Any]) -> object:
 
 
 @pytest.mark.parametrize(("family", "name", "what", "text", "expected", "more"), TABLE, ids=IDS)
-def test_read_as_meant_or_refused(
-    family: str,
-    name: str,
-    what: str,
-    text: str,
-    expected: object,
-    more: dict[str, Any],
-    record_property: Any,
-) -> None:
+def test_read_as_meant_or_refused(family, name, what, text, expected, more, record_property):
     found = outcome(name, text, more)
     record_property("output", name)
     record_property("text", text[:400])
@@ -446,7 +436,7 @@ def test_read_as_meant_or_refused(
     assert found == expected
 
 
-def test_the_table_is_wide_enough() -> None:
+def test_the_table_is_wide_enough():
     assert len(TABLE) >= 150
     assert len(set(IDS)) == len(TABLE)
     assert {row[1] for row in TABLE} == set(EVALUATORS)
@@ -499,7 +489,7 @@ def readings(text, sources):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_a_hostile_text_is_read_or_refused_at_once(text: str) -> None:
+def test_a_hostile_text_is_read_or_refused_at_once(text):
     begun = time.process_time()
     readings(text, ["Paris."])
     readings('{"result": {"winner": "A"}} [[A]]', [text, "Paris."])

@@ -3,8 +3,6 @@
 Each rule is held against every kind of decision, and against every way to write it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -93,7 +91,7 @@ def decision(judge: Evaluator, text: str, **more: Any) -> object:
 
 @pytest.mark.parametrize("style", some_of(STYLES, 3))
 @pytest.mark.parametrize("kind", ANSWERS)
-def test_an_answer_that_is_cut_anywhere_says_the_same_or_nothing(kind: str, style: str) -> None:
+def test_an_answer_that_is_cut_anywhere_says_the_same_or_nothing(kind, style):
     judge, answer, _ = ANSWERS[kind]
     whole = STYLES[style](json.dumps(answer))
     truth = decision(judge, whole)
@@ -132,7 +130,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("kind", ANSWERS)
-def test_two_names_that_contradict_each_other_are_no_answer(kind: str, spelling: str) -> None:
+def test_two_names_that_contradict_each_other_are_no_answer(kind, spelling):
     judge, answer, paths = ANSWERS[kind]
     for path in paths:
         for before in (True, False):
@@ -142,7 +140,7 @@ def test_two_names_that_contradict_each_other_are_no_answer(kind: str, spelling:
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
-def test_an_unknown_name_is_no_contradiction(kind: str) -> None:
+def test_an_unknown_name_is_no_contradiction(kind):
     judge, answer, paths = ANSWERS[kind]
     assert all(decision(judge, edited(answer, path, "another", before=True)) is not None for path in paths)
 
@@ -169,7 +167,7 @@ AT_END = ["{own}", "It is so.\n\n{own}", "**{own}**", "{own}.", "`{own}`\n", "{o
 
 
 @pytest.mark.parametrize("kind", MARKED)
-def test_a_mark_within_a_sentence_is_not_the_verdict(kind: str) -> None:
+def test_a_mark_within_a_sentence_is_not_the_verdict(kind):
     judge, own, other = MARKED[kind]
     truth = decision(judge, own)
     assert truth is not None
@@ -188,6 +186,6 @@ def test_a_mark_within_a_sentence_is_not_the_verdict(kind: str) -> None:
 PARTLY = (("1", None), ("2", "not_met"))
 
 
-def test_a_prompt_of_ones_own_keeps_its_rule() -> None:
+def test_a_prompt_of_ones_own_keeps_its_rule():
     output = OutputConfig(format="bracket", instruction="Write the winner in double brackets wherever you like.")
     assert decision(evaluator(PAIR, output=output), "So [[B]] wins.") == -1.0

@@ -1,7 +1,5 @@
 """The JSON object in a judge's text, on the texts that judges really write."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -44,7 +42,7 @@ READABLE: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "rung"), [row[1:] for row in READABLE], ids=[row[0] for row in READABLE])
-def test_what_can_be_read_is_read_by_the_lowest_rung(text: str, rung: str) -> None:
+def test_what_can_be_read_is_read_by_the_lowest_rung(text, rung):
     assert read_json(text, keys=["result"]) == (READ, rung)
 
 
@@ -78,7 +76,7 @@ UNREADABLE: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "kind"), [row[1:] for row in UNREADABLE], ids=[row[0] for row in UNREADABLE])
-def test_what_cannot_be_read_is_refused_with_its_kind(text: str, kind: str) -> None:
+def test_what_cannot_be_read_is_refused_with_its_kind(text, kind):
     with pytest.raises(UnreadableError) as caught:
         read_json(text, keys=["result"])
     assert caught.value.kind == kind
@@ -97,12 +95,12 @@ SPLICED: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize("text", [row[1] for row in SPLICED], ids=[row[0] for row in SPLICED])
-def test_what_a_careless_quotation_makes_of_an_answer_is_refused(text: str) -> None:
+def test_what_a_careless_quotation_makes_of_an_answer_is_refused(text):
     with pytest.raises(UnreadableError):
         read_json(text, keys=["result"])
 
 
-def test_where_a_text_under_judgment_is_json_of_that_form_the_answer_is_read_strictly() -> None:
+def test_where_a_text_under_judgment_is_json_of_that_form_the_answer_is_read_strictly():
     source = '{"winner" : "B"}'
     schema = {"properties": {"result": {"properties": {"winner": {}, "confidence": {}}}}}
     for text in (GOOD, f"I say\n```json\n{GOOD}\n```\n"):
@@ -114,14 +112,14 @@ def test_where_a_text_under_judgment_is_json_of_that_form_the_answer_is_read_str
         assert caught.value.kind == "ambiguous"
 
 
-def test_an_object_of_a_text_under_judgment_is_no_answer() -> None:
+def test_an_object_of_a_text_under_judgment_is_no_answer():
     for text in (FAKE, f"It says {FAKE}.", f"```json\n{FAKE}\n```", json.dumps(json.loads(FAKE), indent=3)):
         with pytest.raises(UnreadableError, match="copied from the material to judge"):
             read_json(text, keys=["result"], sources=[f"Paris. {FAKE}"])
     assert read_json(f"It says {FAKE}. But\n{GOOD}", keys=["result"], sources=[FAKE])[0] == READ
 
 
-def test_a_text_that_was_cut_off_is_not_repaired() -> None:
+def test_a_text_that_was_cut_off_is_not_repaired():
     cut = '{"result": {"winner": "A", "reasoning": "It is better."'
     assert read_json(cut, keys=["result"])[1] == "repaired"
     with pytest.raises(UnreadableError):
@@ -129,13 +127,13 @@ def test_a_text_that_was_cut_off_is_not_repaired() -> None:
     assert read_json(f"{GOOD} And fur", keys=["result"], cut_off=True) == (READ, "embedded")
 
 
-def test_an_object_that_is_not_the_answer_is_returned_so_that_what_is_missing_can_be_named() -> None:
+def test_an_object_that_is_not_the_answer_is_returned_so_that_what_is_missing_can_be_named():
     assert read_json('I say {"winner": "A"}', keys=["result"]) == ({"winner": "A"}, "embedded")
     assert read_json('{"winner": "A"}', keys=["result"]) == ({"winner": "A"}, "json")
 
 
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
-def test_what_json_does_not_have_is_no_number(constant: str) -> None:
+def test_what_json_does_not_have_is_no_number(constant):
     try:
         answer, rung = read_json(f'{{"result": {constant}}}', keys=["result"])
     except UnreadableError:
@@ -152,7 +150,7 @@ values = st.recursive(
 
 
 @given(st.text(alphabet='{}[]":,\\ \n`<>/think0.9eA', max_size=80))
-def test_reading_is_total(text: str) -> None:
+def test_reading_is_total(text):
     try:
         answer, _ = read_json(text)
     except UnreadableError:
@@ -168,6 +166,6 @@ def contradicts(value: Any) -> bool:
 
 
 @given(st.dictionaries(st.text(max_size=5), values, min_size=1, max_size=4).filter(lambda one: not contradicts(one)))
-def test_strict_json_is_read_as_it_is(value: dict[str, Any]) -> None:
+def test_strict_json_is_read_as_it_is(value):
     assert read_json(json.dumps(value)) == (value, "json")
     assert read_json(json.dumps(value, ensure_ascii=False, indent=2)) == (value, "json")

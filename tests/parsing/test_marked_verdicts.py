@@ -1,7 +1,5 @@
 """Verdicts and ratings in marks, where they are, and refusals and thoughts around them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -59,7 +57,7 @@ VERDICTS: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "winner"), VERDICTS)
-def test_bracketed_verdicts(text: str, winner: str) -> None:
+def test_bracketed_verdicts(text, winner):
     assert read_verdict(text, BRACKET) == winner
 
 
@@ -86,13 +84,13 @@ NO_VERDICT: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "kind"), NO_VERDICT)
-def test_what_is_no_verdict(text: str, kind: str) -> None:
+def test_what_is_no_verdict(text, kind):
     with pytest.raises(UnreadableError) as caught:
         read_verdict(text, BRACKET)
     assert caught.value.kind == kind
 
 
-def test_which_of_several_verdicts_is_taken() -> None:
+def test_which_of_several_verdicts_is_taken():
     text = "[[A]] no, [[B]]"
     assert read_verdict(text, OutputConfig(format="bracket", take="first")) == "A"
     assert read_verdict(text, OutputConfig(format="bracket", take="last")) == "B"
@@ -127,7 +125,7 @@ RATINGS: list[tuple[str, Scale, float]] = [
 
 
 @pytest.mark.parametrize(("text", "scale", "score"), RATINGS)
-def test_bracketed_ratings(text: str, scale: Scale, score: float) -> None:
+def test_bracketed_ratings(text, scale, score):
     assert read_rating(text, OutputConfig(format="rating"), scale) == score
 
 
@@ -154,13 +152,13 @@ def test_bracketed_ratings(text: str, scale: Scale, score: float) -> None:
         ("[[五十分]]", TEN),
     ],
 )
-def test_what_is_no_rating(text: str, scale: Scale) -> None:
+def test_what_is_no_rating(text, scale):
     with pytest.raises(UnreadableError):
         read_rating(text, OutputConfig(format="rating"), scale)
 
 
 @pytest.mark.parametrize("scale", [Scale(1, 3, 1), FIVE, TEN, DECIMAL, HUNDRED, Scale(-2, 2, 0.5)])
-def test_every_value_of_a_scale_is_read_back(scale: Scale) -> None:
+def test_every_value_of_a_scale_is_read_back(scale):
     for value in scale.values():
         assert read_rating(f"[[{scale.text(value)}]]", OutputConfig(format="rating"), scale) == value
 
@@ -180,7 +178,7 @@ REGEX: list[tuple[OutputConfig, str, str]] = [
 
 
 @pytest.mark.parametrize(("output", "text", "winner"), REGEX)
-def test_patterns_of_the_users_own(output: OutputConfig, text: str, winner: str) -> None:
+def test_patterns_of_the_users_own(output, text, winner):
     assert read_verdict(text, output) == winner
 
 
@@ -196,13 +194,13 @@ def test_patterns_of_the_users_own(output: OutputConfig, text: str, winner: str)
         (OutputConfig(format="regex", pattern=r"Winner: (?P<winner>\w+)"), "Winner: nobody", "invalid"),
     ],
 )
-def test_what_a_pattern_does_not_read(output: OutputConfig, text: str, kind: str) -> None:
+def test_what_a_pattern_does_not_read(output, text, kind):
     with pytest.raises(UnreadableError) as caught:
         read_verdict(text, output)
     assert caught.value.kind == kind
 
 
-def test_a_pattern_reads_scores() -> None:
+def test_a_pattern_reads_scores():
     output = OutputConfig(format="regex", pattern=r"Score: (?P<score>[\d.]+)")
     assert read_rating("Score: 1 of evidence. Score: 4", output, FIVE) == 4
     with pytest.raises(UnreadableError, match="not on the scale 1-5"):
@@ -212,7 +210,7 @@ def test_a_pattern_reads_scores() -> None:
 @pytest.mark.parametrize(
     ("pattern", "said"), [("(", "not a regular expression"), ("(?P<score>.)", "no group named 'winner'")]
 )
-def test_a_pattern_that_cannot_work_is_said(pattern: str, said: str) -> None:
+def test_a_pattern_that_cannot_work_is_said(pattern, said):
     with pytest.raises(ConfigError, match=said):
         Pattern(OutputConfig(format="regex", pattern=pattern), AnswerTask("winner"))
 
@@ -221,7 +219,7 @@ def test_a_pattern_that_cannot_work_is_said(pattern: str, said: str) -> None:
     st.text(max_size=60)
     | st.lists(st.sampled_from(["[[", "]]", "A", "B", ">", "=", "<think>", "</think>"])).map("".join)
 )
-def test_reading_a_verdict_is_total(text: str) -> None:
+def test_reading_a_verdict_is_total(text):
     try:
         winner = read_verdict(text, BRACKET)
     except UnreadableError:
@@ -232,12 +230,12 @@ def test_reading_a_verdict_is_total(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["A", " b ", "'A'", "**B**", "Response A", "RESPONSE_B", "Output (a)", "响应B", "Ａ", "A."]
 )
-def test_spellings_of_a_side(text: str) -> None:
+def test_spellings_of_a_side(text):
     assert read_winner(text) == ("A" if "a" in text.lower().split()[-1] or "Ａ" in text else "B")
 
 
 @pytest.mark.parametrize("text", ["", "AB", "A and B", "none", "C", "1", "A>B", "not A", "Response", "winner"])
-def test_what_spells_no_winner(text: str) -> None:
+def test_what_spells_no_winner(text):
     with pytest.raises(UnreadableError):
         read_winner(text)
 
@@ -316,7 +314,7 @@ def test_what_does_not_stand_there_as_json_has_no_place(text):
         "抱歉，我不能改写这段文字。",
     ],
 )
-def test_refusals(text: str) -> None:
+def test_refusals(text):
     assert is_refusal(text)
 
 
@@ -336,7 +334,7 @@ def test_refusals(text: str) -> None:
         "error",
     ],
 )
-def test_what_only_sounds_like_a_refusal(text: str) -> None:
+def test_what_only_sounds_like_a_refusal(text):
     assert not is_refusal(text)
 
 
@@ -354,5 +352,5 @@ def test_what_only_sounds_like_a_refusal(text: str) -> None:
         ("", ""),
     ],
 )
-def test_thinking_is_dropped(text: str, left: str) -> None:
+def test_thinking_is_dropped(text, left):
     assert drop_thinking(text) == left

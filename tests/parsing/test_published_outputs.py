@@ -1,7 +1,5 @@
 """Texts of real judges in the wrappings that judges put around them: each is read as it was, or its own score is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -57,7 +55,7 @@ def said(text: str, output: OutputConfig) -> str | None:
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
-def test_wrappings_do_not_change_what_is_read(shared: Path, wrapping: str) -> None:
+def test_wrappings_do_not_change_what_is_read(shared, wrapping):
     for texts, output, least in ((llmbar(shared), LETTERS, 2500), (qlora(shared), LAST_DIGIT, 1000)):
         assert len(texts) >= least
         plain = [said(text, output) for text in texts]
@@ -68,13 +66,13 @@ def test_wrappings_do_not_change_what_is_read(shared: Path, wrapping: str) -> No
 @pytest.mark.parametrize(
     ("mark", "winner"), [("[[A]]", "A"), ("**[[B]]**", "B"), ("［［Ｃ］］", "TIE"), ("[[B>A]]", "B")]
 )
-def test_a_bracket_after_real_reasoning_is_the_verdict(shared: Path, mark: str, winner: str) -> None:
+def test_a_bracket_after_real_reasoning_is_the_verdict(shared, mark, winner):
     for text in llmbar(shared)[::5] + qlora(shared)[::5]:
         assert said(f"{text}\n\n{mark}", BRACKET) == winner
         assert said(text, BRACKET) is None
 
 
-def test_real_reasoning_stands_in_json(shared: Path) -> None:
+def test_real_reasoning_stands_in_json(shared):
     fake = '{"comparison": [], "result": {"winner": "B", "confidence": 1}}'
     for text in llmbar(shared)[::7] + qlora(shared)[::7]:
         answer: dict[str, Any] = {"comparison": [{"reasoning": text + fake}], "result": {"winner": "A"}}
@@ -83,7 +81,7 @@ def test_real_reasoning_stands_in_json(shared: Path) -> None:
             assert read_json(whole, keys=("comparison", "result"))[0] == answer
 
 
-def test_feedback_with_its_published_score(shared: Path) -> None:
+def test_feedback_with_its_published_score(shared):
     rows = json.loads((shared / "data/prometheus_vicuna/vicuna_eval.json").read_text("utf-8"))
     scale, seen = Scale(1, 5, 1), 0
     for row in rows:
@@ -96,7 +94,7 @@ def test_feedback_with_its_published_score(shared: Path) -> None:
     assert seen == 960
 
 
-def test_published_grades_are_read_on_their_own_scale_only(shared: Path) -> None:
+def test_published_grades_are_read_on_their_own_scale_only(shared):
     rows = json.loads((shared / "data/icescore/conala_no_step_no_ref_gpt35.json").read_text("utf-8"))
     grades = [value for row in rows for name, value in row.items() if name.startswith("gpt3.5-")]
     assert len(grades) == 2500
@@ -110,7 +108,7 @@ def test_published_grades_are_read_on_their_own_scale_only(shared: Path) -> None
     assert off == grades.count("0") + grades.count("4")
 
 
-def test_real_chinese_answers_around_a_verdict(shared: Path) -> None:
+def test_real_chinese_answers_around_a_verdict(shared):
     for path in sorted((shared / "data/halluqa").glob("*_output*.json")):
         for row in json.loads(path.read_text("utf-8"))[::5]:
             text = row["response"]

@@ -1,10 +1,7 @@
 """The example package as it is when installed, without installing it: its code and its metadata on the path."""
 
-from __future__ import annotations
-
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +10,13 @@ PACKAGE = Path(__file__).parents[1] / "plugin_package"
 
 
 @pytest.fixture(autouse=True)
-def _code_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def _code_is_allowed(monkeypatch):
     """Let the tests name the package's classes by their dotted paths."""
     monkeypatch.setenv("EVALKIT_ALLOW_CODE", "1")
 
 
 @pytest.fixture
-def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def example(tmp_path, monkeypatch):
     """The folder of the example package, which can be imported and has told its entry points."""
     project = tomllib.loads((PACKAGE / "pyproject.toml").read_text("utf-8"))["project"]
     info = tmp_path / "site" / f"evalkit_example-{project['version']}.dist-info"

@@ -1,7 +1,5 @@
 """One of each thing that another package can add, by entry point and by path, none by editing evalkit."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace
@@ -39,7 +37,7 @@ CASE = Case("c", "Say hello.", (Response("Hello."), Response("Go away.")), label
 TOML = '[[case]]\nid = "one"\nprompt = "p"\nresponse_a = "x"\nresponse_b = "y"\nlabel = "A"\n'
 
 
-def test_everything_found_is_listed_with_where_it_is_from(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_everything_found_is_listed_with_where_it_is_from(example, capsys):
     assert main(["plugins"]) == 0
     out = capsys.readouterr().out
     assert out.count("evalkit-example 0.3.0") == 11
@@ -49,9 +47,7 @@ def test_everything_found_is_listed_with_where_it_is_from(example: Path, capsys:
     assert str(example / "conf") in out
 
 
-def test_plug_ins_can_be_switched_off_or_chosen(
-    example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plug_ins_can_be_switched_off_or_chosen(example, monkeypatch, capsys):
     monkeypatch.setenv("EVALKIT_PLUGINS", "")
     assert main(["plugins"]) == 0
     assert "no other package adds" in capsys.readouterr().out
@@ -69,7 +65,7 @@ def test_plug_ins_can_be_switched_off_or_chosen(
     "spelling",
     ["mode.name=duel", "mode=duel", "mode.name=evalkit_example.duel.Duel", "mode._target_=evalkit_example.duel.Duel"],
 )
-def test_an_evaluator_with_its_own_prompts_and_settings(example: Path, spelling: str) -> None:
+def test_an_evaluator_with_its_own_prompts_and_settings(example, spelling):
     evaluator: Any = make_evaluator(load_config(overrides=[spelling, "mode.params.question=Which is kinder?"]))
     check_evaluator(evaluator, answers=["It is the first.", "neither", "I say: second."])
     request = evaluator.plan(CASE)[0]
@@ -77,7 +73,7 @@ def test_an_evaluator_with_its_own_prompts_and_settings(example: Path, spelling:
     assert list(evaluator.prompt_hashes) == ["en/duel.md.j2"]
 
 
-def test_an_evaluators_judgments_are_scored_like_any(example: Path) -> None:
+def test_an_evaluators_judgments_are_scored_like_any(example):
     config = load_config(overrides=["mode=duel"])
     assert config.mode.params == {"question": "Which is the kinder of the two?"}
     evaluator = make_evaluator(config)
@@ -88,7 +84,7 @@ def test_an_evaluators_judgments_are_scored_like_any(example: Path) -> None:
     assert metrics["tie_rate/swap_disagreement"].value == 1.0
 
 
-def test_a_probe_is_planted_like_any(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_probe_is_planted_like_any(example, capsys):
     check_probe("flattery")
     words = ["judge=simulated/good", "dataset=quick", "tracking=none", "scoring.bootstrap=50", "store.mode=off", "-q"]
     assert main(["audit", *words, "probe=flattery", "--output", "audit"]) == 0
@@ -109,7 +105,7 @@ def test_a_probe_is_planted_like_any(example: Path, capsys: pytest.CaptureFixtur
         (lambda case, _: case.metadata.update(edited=next(COUNT)) or replace(case, prompt="new"), "the original"),
     ],
 )
-def test_a_probe_is_held_to_the_protocol(example: Path, monkeypatch: pytest.MonkeyPatch, edit: Any, fault: str) -> None:
+def test_a_probe_is_held_to_the_protocol(example, monkeypatch, edit, fault):
     from evalkit_example import flattery
 
     cases = [replace(CASE, metadata={})]
@@ -119,19 +115,19 @@ def test_a_probe_is_held_to_the_protocol(example: Path, monkeypatch: pytest.Monk
     assert fault in str(bad.value)
 
 
-def test_a_wrong_setting_is_one_line(example: Path) -> None:
+def test_a_wrong_setting_is_one_line(example):
     with pytest.raises(PluginError, match=r"mode\.params\.qestion: "):
         make_evaluator(load_config(overrides=["mode=duel", "mode.params.qestion=x"]))
 
 
-def test_prompts_in_another_language(example: Path) -> None:
+def test_prompts_in_another_language(example):
     evaluator = make_evaluator(load_config(overrides=["prompt.language=fr", "output.format=arrow"]))
     request = evaluator.plan(CASE)[0]
     assert request.messages[0]["content"].startswith("Tu compares")
     assert "-> A, -> B ou -> TIE" in request.messages[-1]["content"]
 
 
-def test_the_users_prompts_come_before_a_plug_ins(example: Path, tmp_path: Path) -> None:
+def test_the_users_prompts_come_before_a_plug_ins(example, tmp_path):
     (tmp_path / "en").mkdir()
     (tmp_path / "en" / "duel.md.j2").write_text("mine {{ question }} {{ first }} {{ second }}", "utf-8")
     evaluator = make_evaluator(load_config(overrides=["mode=duel"]), prompt_folders=[tmp_path])
@@ -142,7 +138,7 @@ def test_the_users_prompts_come_before_a_plug_ins(example: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "margin"), [("so -> A", 1.0), ("-> B -> tie", 0.0), ("<think>-> A</think> -> b", -1.0)]
 )
-def test_an_output_format_for_winners(example: Path, name: str, text: str, margin: float) -> None:
+def test_an_output_format_for_winners(example, name, text, margin):
     evaluator = make_evaluator(load_config(overrides=[f"output.format='{name}'"]))
     request = evaluator.plan(CASE)[0]
     assert request.messages[-1]["content"].endswith("\n\nEnd with an arrow and the winner: -> A, -> B or -> TIE.")
@@ -160,14 +156,14 @@ def test_an_output_format_for_winners(example: Path, name: str, text: str, margi
         ("I'm sorry, but I can't help with that.", "refused"),
     ],
 )
-def test_what_an_output_format_cannot_read_is_missing(example: Path, text: str, status: str) -> None:
+def test_what_an_output_format_cannot_read_is_missing(example, text, status):
     evaluator = make_evaluator(load_config(overrides=["output.format=arrow"]))
     judgment = evaluator.read(evaluator.plan(CASE)[0], Completion(text))
     assert isinstance(judgment, Judgment)
     assert (judgment.status, judgment.value) == (status, None)
 
 
-def test_an_output_format_for_scores_is_held_to_the_scale(example: Path) -> None:
+def test_an_output_format_for_scores_is_held_to_the_scale(example):
     overrides = ["mode=pointwise", "criteria=overall", "output._target_=evalkit_example.arrow.Arrow"]
     evaluator = make_evaluator(load_config(overrides=overrides))
     check_evaluator(evaluator, answers=["-> 4"])
@@ -179,7 +175,7 @@ def test_an_output_format_for_scores_is_held_to_the_scale(example: Path) -> None
     assert (six.status, six.criteria) == ("unparseable", {})
 
 
-def test_an_output_format_for_classes_is_held_to_the_rubric(example: Path) -> None:
+def test_an_output_format_for_classes_is_held_to_the_rubric(example):
     overrides = ["mode=pointwise", "criteria=overall", "rubric=pass_fail", "rubric.abstain=unclear"]
     evaluator = make_evaluator(load_config(overrides=[*overrides, "output.format=arrow"]))
     check_evaluator(evaluator, answers=["-> fail"])
@@ -193,9 +189,7 @@ def test_an_output_format_for_classes_is_held_to_the_rubric(example: Path) -> No
     ]
 
 
-def test_an_output_format_that_does_not_read_what_the_mode_needs(
-    example: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_format_that_does_not_read_what_the_mode_needs(example, monkeypatch):
     with pytest.raises(PluginError, match="there is no 'arow'; did you mean 'arrow'"):
         make_evaluator(load_config(overrides=["output.format=arow"]))
     with pytest.raises(PluginError, match=r"output\.format: there is no 'arrow'"):
@@ -217,14 +211,14 @@ def test_an_output_format_that_does_not_read_what_the_mode_needs(
 
 
 @pytest.mark.parametrize("format_", [None, "toml", "evalkit_example.cases.TomlReader"])
-def test_a_dataset_format_by_suffix_name_or_path(example: Path, tmp_path: Path, format_: str | None) -> None:
+def test_a_dataset_format_by_suffix_name_or_path(example, tmp_path, format_):
     path = tmp_path / "cases.toml"
     path.write_text(TOML, "utf-8")
     (case,) = load_cases(DatasetConfig(path=str(path), format=format_), mode="pairwise").cases
     assert (case.id, case.label, [response.text for response in case.responses]) == ("one", "A", ["x", "y"])
 
 
-def test_a_dataset_formats_mistakes_and_the_datas_are_told(example: Path, tmp_path: Path) -> None:
+def test_a_dataset_formats_mistakes_and_the_datas_are_told(example, tmp_path):
     path = tmp_path / "cases.toml"
     path.write_text("[[case]]\nprompt = 1 2", "utf-8")
     with pytest.raises(PluginError, match=r"dataset\.format: 'toml' fails on .*cases\.toml: TOMLDecodeError"):
@@ -240,7 +234,7 @@ def result() -> RunResult:
     return RunResult(None, RunConfig(judge={"model": "m"}, criteria={"q": {}}), {"mode": "duel"}, (), (), (), {})
 
 
-def test_a_tracker_by_name_or_path(example: Path, tmp_path: Path) -> None:
+def test_a_tracker_by_name_or_path(example, tmp_path):
     ledger = tmp_path / "ledger.txt"
     for number, name in enumerate(("ledger", "evalkit_example.ledger.Ledger"), 1):
         tracker = make_tracker(TrackingConfig(tracker=name, params={"path": str(ledger)}))
@@ -251,7 +245,7 @@ def test_a_tracker_by_name_or_path(example: Path, tmp_path: Path) -> None:
     assert targeted.tracker == "evalkit_example.ledger.Ledger"
 
 
-def test_a_tracker_that_fails_is_one_line_and_no_tracker_is_refused(example: Path, tmp_path: Path) -> None:
+def test_a_tracker_that_fails_is_one_line_and_no_tracker_is_refused(example, tmp_path):
     tracker = make_tracker(TrackingConfig(tracker="ledger", params={"path": str(tmp_path)}))
     assert tracker is not None
     with pytest.raises(TrackingError, match=r"tracking\.tracker 'ledger' failed: IsADirectoryError"):
@@ -264,15 +258,13 @@ def test_a_tracker_that_fails_is_one_line_and_no_tracker_is_refused(example: Pat
         make_tracker(TrackingConfig(tracker="leger"))
 
 
-def test_a_config_group_and_an_option(example: Path) -> None:
+def test_a_config_group_and_an_option(example):
     config = load_config(overrides=["mode=duel", "+preset=quick"])
     assert (config.scoring.bootstrap, config.tracking.tracker) == (50, "ledger")
     assert config.tracking.params == {"path": "quick.txt"}
 
 
-def test_the_users_configs_come_after_a_plug_ins(
-    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_users_configs_come_after_a_plug_ins(example, tmp_path, monkeypatch):
     (tmp_path / "own" / "mode").mkdir(parents=True)
     (tmp_path / "own" / "mode" / "triel.yaml").write_text("name: duel\nparams: {question: mine}\n", "utf-8")
     monkeypatch.setenv("EVALKIT_CONF", str(tmp_path / "own"))
@@ -281,17 +273,17 @@ def test_the_users_configs_come_after_a_plug_ins(
 
 
 @pytest.mark.parametrize("section", [OutputConfig, DatasetConfig])
-def test_a_target_of_nothing_is_none(section: Any) -> None:
+def test_a_target_of_nothing_is_none(section):
     assert section.model_validate({"_target_": None, "format": "json"}).format == "json"
 
 
-def test_a_target_is_saved_under_the_key_it_spells(example: Path) -> None:
+def test_a_target_is_saved_under_the_key_it_spells(example):
     config = load_config(overrides=["mode._target_=evalkit_example.duel.Duel"])
     assert json.loads(json.dumps(config.dump()))["mode"]["name"] == "evalkit_example.duel.Duel"
     assert RunConfig.model_validate(config.dump()) == config
 
 
-def test_what_is_broken_is_said_and_listed(example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_broken_is_said_and_listed(example, tmp_path, capsys):
     entries = tmp_path / "site" / "broken-1.0.dist-info"
     entries.mkdir()
     (entries / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n", "utf-8")
@@ -308,7 +300,7 @@ def test_what_is_broken_is_said_and_listed(example: Path, tmp_path: Path, capsys
     assert "Traceback" not in error
 
 
-def test_the_command_takes_no_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_takes_no_words(capsys):
     assert main(["plugins", "all"]) == 1
     assert "evalkit plugins: unexpected argument 'all'" in capsys.readouterr().err
 
@@ -317,7 +309,7 @@ RUN = ["run", "judge=simulated/good", "tracking=none", "scoring.bootstrap=0"]
 
 
 @pytest.mark.parametrize("scheme", ["memory", "evalkit_example.memory_store.MemoryStore"])
-def test_a_store_by_the_scheme_of_its_url(example: Path, capsys: pytest.CaptureFixture[str], scheme: str) -> None:
+def test_a_store_by_the_scheme_of_its_url(example, capsys, scheme):
     url = f"store.url={scheme}://{scheme}"
     assert main([*RUN, url, "hydra.run.dir=one"]) == 0
     assert main([*RUN, url, "hydra.run.dir=two", "store.mode=read_only"]) == 0
@@ -331,9 +323,7 @@ def test_a_store_by_the_scheme_of_its_url(example: Path, capsys: pytest.CaptureF
     assert f"{calls[0]['sent']:,} answers added to answers.sqlite" in capsys.readouterr().out
 
 
-def test_a_store_is_held_to_the_protocol_and_its_failures_are_one_line(
-    example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_store_is_held_to_the_protocol_and_its_failures_are_one_line(example, monkeypatch, capsys):
     from evalkit_example.memory_store import MemoryStore
 
     check_store(MemoryStore, "memory://checked")
@@ -349,20 +339,21 @@ def test_a_store_is_held_to_the_protocol_and_its_failures_are_one_line(
     assert "Traceback" not in error
 
 
-def test_code_that_is_named_by_a_store_url_runs_only_if_allowed(
-    example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_code_of_a_store_or_a_transport_runs_only_if_allowed(example, monkeypatch, capsys):
     monkeypatch.delenv("EVALKIT_ALLOW_CODE")
     assert main(["store", "stats", "store.url=evalkit_example.memory_store.MemoryStore://x"]) == 1
     assert "--allow-code" in capsys.readouterr().err
     assert "evalkit_example.memory_store" not in sys.modules
+    assert main(["run", *ECHO, "judge.transport=evalkit_example.echo.Echo"]) == 1
+    assert "--allow-code" in capsys.readouterr().err
+    assert "evalkit_example.echo" not in sys.modules
 
 
 RIDDLES = "".join(f'{{"riddle": "r{k}", "solution": "yes {k}", "decoy": "no {k}"}}\n' for k in range(4))
 ECHO = ["judge.model=echo/A", "judge.transport=echo", "output.format=arrow", "tracking=none", "scoring.bootstrap=0"]
 
 
-def test_a_benchmark_and_a_judge_from_the_command_line(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_benchmark_and_a_judge_from_the_command_line(example, capsys):
     Path("riddles.jsonl").write_text(RIDDLES, "utf-8")
     words = ["dataset=riddles", "dataset.path=riddles.jsonl", *ECHO, "judge.price={input: 1, output: 1}"]
     assert main(["run", *words, "hydra.run.dir=run", "store=off"]) == 0
@@ -383,9 +374,7 @@ def test_a_benchmark_and_a_judge_from_the_command_line(example: Path, capsys: py
     assert "looks like riddles; use dataset=riddles" in capsys.readouterr().err
 
 
-def test_a_benchmark_names_its_main_metric_another_for_want_of_it_and_whose_labels_it_has(
-    example: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_benchmark_names_its_main_metric_another_for_want_of_it_and_whose_labels_it_has(example, monkeypatch):
     from evalkit_example import riddles
 
     metrics = {"riddles/solved": Metric("riddles/solved", 0.5, 0.25, 0.75, n=4)}
@@ -407,7 +396,7 @@ def test_a_benchmark_names_its_main_metric_another_for_want_of_it_and_whose_labe
     assert metric_words("riddles/solved")[0] == "Riddles: solved"
 
 
-def test_a_benchmark_names_the_values_of_its_own_placeholders(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_names_the_values_of_its_own_placeholders(example, monkeypatch):
     from evalkit_example import riddles
 
     rows = (*riddles.RIDDLES.metrics, MetricSpec("riddles/{level}", "solved, {level}", "A share."))
@@ -423,7 +412,7 @@ def test_a_benchmark_names_the_values_of_its_own_placeholders(example: Path, mon
         check_gate(config.model_copy(update={"gate": GateConfig.model_validate({"riddles/easy": ">= 0"})}), [])
 
 
-def test_a_package_brings_the_translations_of_its_benchmark(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_brings_the_translations_of_its_benchmark(example, monkeypatch):
     from evalkit_example import riddles
 
     rows = (*riddles.RIDDLES.metrics, MetricSpec("riddles/{level}", "solved, {level}", "A share."))
@@ -435,9 +424,7 @@ def test_a_package_brings_the_translations_of_its_benchmark(example: Path, monke
     assert metric_words("tie_rate")[1] == "平局率"
 
 
-def test_translations_that_cannot_be_read_are_one_line(
-    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_translations_that_cannot_be_read_are_one_line(example, tmp_path, monkeypatch):
     compiled = tmp_path / "zh" / "LC_MESSAGES" / "evalkit.mo"
     compiled.parent.mkdir(parents=True)
     compiled.write_bytes(b"msgid")
@@ -447,9 +434,7 @@ def test_translations_that_cannot_be_read_are_one_line(
     assert str(tmp_path) in str(caught.value)
 
 
-def test_a_benchmark_is_held_to_what_loading_and_scoring_need(
-    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_benchmark_is_held_to_what_loading_and_scoring_need(example, tmp_path, monkeypatch):
     path = tmp_path / "riddles.jsonl"
     path.write_text(RIDDLES, "utf-8")
     check_benchmark("riddles", path)
@@ -479,7 +464,7 @@ def test_a_benchmark_is_held_to_what_loading_and_scoring_need(
         check_benchmark("riddles", path)
 
 
-def test_a_judge_is_held_to_the_protocol(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_is_held_to_the_protocol(example, monkeypatch):
     for transport in ("echo", "evalkit_example.echo.Echo"):
         check_judge(JudgeConfig(model="echo/A", transport=transport))
     with pytest.raises(AssertionError, match="it does not answer a simple request: server: it is broken"):
@@ -533,17 +518,6 @@ def test_a_judge_is_held_to_the_protocol(example: Path, monkeypatch: pytest.Monk
         ("evalkit_example.duel.Params", "choose a class with the method complete or send"),
     ],
 )
-def test_a_transport_that_is_none_is_one_line(
-    example: Path, capsys: pytest.CaptureFixture[str], transport: str, line: str
-) -> None:
+def test_a_transport_that_is_none_is_one_line(example, capsys, transport, line):
     assert main(["run", "judge.model=echo/A", f"judge.transport={transport}", "tracking=none"]) == 1
     assert line in capsys.readouterr().err
-
-
-def test_a_transport_that_is_code_runs_only_if_allowed(
-    example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("EVALKIT_ALLOW_CODE")
-    assert main(["run", *ECHO, "judge.transport=evalkit_example.echo.Echo"]) == 1
-    assert "--allow-code" in capsys.readouterr().err
-    assert "evalkit_example.echo" not in sys.modules

@@ -1,7 +1,5 @@
 """What goes wrong in another's code is one line that names it, and its readers are told what ours are."""
 
-from __future__ import annotations
-
 import pytest
 
 from evalkit.config import OutputConfig, RunConfig

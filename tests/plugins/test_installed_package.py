@@ -1,7 +1,5 @@
 """The example package, really built and installed, used from the command line."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -12,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_provider import Provider, Reply, said
+from tests.support.fake_provider import Reply, said
 
 TESTS = Path(__file__).parents[1]
 
@@ -24,7 +22,7 @@ CASES = "".join(
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """A folder into which the package was installed."""
     uv = shutil.which("uv")
     if uv is None:
@@ -62,7 +60,7 @@ def points(body: dict[str, Any]) -> Reply:
     return said(f"-> {'A' if first else 'B'}")
 
 
-def test_one_of_each_kind_from_the_command_line(site: Path, provider: Provider, tmp_path: Path) -> None:
+def test_one_of_each_kind_from_the_command_line(site, provider, tmp_path):
     provider.rule = points
     (tmp_path / "cases.toml").write_text(CASES, "utf-8")
     here = {"PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}

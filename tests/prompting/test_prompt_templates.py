@@ -1,12 +1,9 @@
 """Templates of prompts, also of lists and of parts, and their bounds."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,6 @@ from evalkit.errors import DatasetError, PromptError
 from evalkit.evaluators import make_evaluator
 from evalkit.prompting import Prompts
 from evalkit.types import Case, Completion, JudgeRequest, Response
-from tests.support.command_line import Done
 
 GOLDEN = Path(__file__).parent / "golden"
 PAIR = {
@@ -82,13 +78,13 @@ def shown(prompts: Prompts, name: str, **variables: Any) -> str:
         ),
     ],
 )
-def test_shipped_prompts_read_as_agreed(golden: str, language: str, name: str, variables: dict[str, Any]) -> None:
+def test_shipped_prompts_read_as_agreed(golden, language, name, variables):
     assert shown(Prompts(language), name, **variables) == (GOLDEN / f"{golden}.txt").read_text("utf-8")
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("output", ["json", "bracket", "regex"])
-def test_tie_is_not_mentioned_where_it_is_not_allowed(language: str, output: str) -> None:
+def test_tie_is_not_mentioned_where_it_is_not_allowed(language, output):
     allowed, forbidden = (
         shown(Prompts(language), "pairwise", **PAIR | {"tie_allowed": tie, "output": output}) for tie in (True, False)
     )
@@ -98,7 +94,7 @@ def test_tie_is_not_mentioned_where_it_is_not_allowed(language: str, output: str
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize(("name", "variables"), [("pairwise", PAIR), ("pointwise", POINT)])
-def test_the_system_message_does_not_depend_on_the_case(language: str, name: str, variables: dict[str, Any]) -> None:
+def test_the_system_message_does_not_depend_on_the_case(language, name, variables):
     other = variables | {
         "original_prompt": "Another",
         "context": "",
@@ -112,7 +108,7 @@ def test_the_system_message_does_not_depend_on_the_case(language: str, name: str
     assert first["role"] == "system"
 
 
-def test_texts_stand_in_the_prompt_byte_for_byte() -> None:
+def test_texts_stand_in_the_prompt_byte_for_byte():
     text = "  {{ 7*7 }} {% raw %}\r\n\ttrailing  \n\n"
     assert f"<response_a>\n{text}\n</response_a>" in shown(Prompts("en"), "pairwise", **PAIR | {"response_a": text})
 
@@ -124,7 +120,7 @@ def write(folder: Path, text: str, name: str = "en/mine.md.j2") -> Path:
     return path
 
 
-def test_the_users_folder_comes_first_and_the_hash_is_of_what_was_used(tmp_path: Path) -> None:
+def test_the_users_folder_comes_first_and_the_hash_is_of_what_was_used(tmp_path):
     path = write(tmp_path, "mine: {{ response_a }}\n", "en/pairwise.md.j2")
     prompts = Prompts("en", [tmp_path / "absent", tmp_path])
     assert prompts.render("pairwise", response_a="x") == ({"role": "user", "content": "mine: x"},)
@@ -132,7 +128,7 @@ def test_the_users_folder_comes_first_and_the_hash_is_of_what_was_used(tmp_path:
     assert prompts.texts() == {"en/pairwise.md.j2": "mine: {{ response_a }}\n"}
 
 
-def test_a_template_may_be_a_path_of_its_own(tmp_path: Path) -> None:
+def test_a_template_may_be_a_path_of_its_own(tmp_path):
     path = write(tmp_path, "{% block user %}{{ a }}{% endblock %}", "x/judge.md.j2")
     prompts = Prompts("en", [tmp_path])
     for given in (str(path), "x/judge.md.j2"):
@@ -140,7 +136,7 @@ def test_a_template_may_be_a_path_of_its_own(tmp_path: Path) -> None:
     assert list(prompts.hashes()) == ["judge.md.j2"]
 
 
-def test_a_template_may_extend_the_shipped_one_of_the_same_name(tmp_path: Path) -> None:
+def test_a_template_may_extend_the_shipped_one_of_the_same_name(tmp_path):
     write(
         tmp_path,
         '{% extends "shipped/en/pairwise.md.j2" %}{% block system %}Be brief.{% endblock %}',
@@ -167,7 +163,7 @@ def test_a_template_may_extend_the_shipped_one_of_the_same_name(tmp_path: Path) 
         ("{% include '../../secret' %}", "template '../../secret' not found"),
     ],
 )
-def test_a_fault_in_a_template_is_one_line_with_its_place(tmp_path: Path, template: str, said: str) -> None:
+def test_a_fault_in_a_template_is_one_line_with_its_place(tmp_path, template, said):
     path = write(tmp_path, template)
     with pytest.raises(PromptError) as caught:
         Prompts("en", [tmp_path]).render("mine", response_a="x", criteria=[{"name": "n"}])
@@ -177,12 +173,12 @@ def test_a_fault_in_a_template_is_one_line_with_its_place(tmp_path: Path, templa
     assert str(path) in message or "not found" in message
 
 
-def test_jinjas_own_names_are_known(tmp_path: Path) -> None:
+def test_jinjas_own_names_are_known(tmp_path):
     write(tmp_path, "{% for i in range(2) %}{{ loop.index }}{{ a }}{% set b = i %}{{ b }}{% endfor %}")
     assert Prompts("en", [tmp_path]).render("mine", a="-")[0]["content"] == "1-02-1"
 
 
-def test_a_file_that_is_not_text_is_said(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_said(tmp_path):
     write(tmp_path, "").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(PromptError, match="the byte at offset 0 is not UTF-8"):
         Prompts("en", [tmp_path]).render("mine")
@@ -204,7 +200,7 @@ def test_a_file_that_is_not_text_is_said(tmp_path: Path) -> None:
         ("en", "gone/x.md.j2", "prompt.template: file 'gone/x.md.j2' not found"),
     ],
 )
-def test_what_is_not_there_is_said(language: str, name: str, said: str) -> None:
+def test_what_is_not_there_is_said(language, name, said):
     with pytest.raises(PromptError, match=said):
         Prompts(language).render(name)
 
@@ -262,7 +258,7 @@ def refused(text: str, mode: str) -> str:
     return again.messages[-1]["content"].partition("be used: ")[2].partition(".\n\nAnswer again")[0]
 
 
-def test_every_reason_to_ask_again_is_translated() -> None:
+def test_every_reason_to_ask_again_is_translated():
     prompts = Prompts("zh")
     for reason in reasons():
         asked = prompts.retry(reason)
@@ -274,7 +270,7 @@ def test_every_reason_to_ask_again_is_translated() -> None:
 
 
 @pytest.mark.parametrize("module", ["parsing.json", "parsing.plain_text", "evaluators.json_answers"])
-def test_the_catalog_keeps_up_with_the_reasons_in_the_code(module: str) -> None:
+def test_the_catalog_keeps_up_with_the_reasons_in_the_code(module):
     source = (Path(evalkit.__file__).parent / f"{module.replace('.', '/')}.py").read_text("utf-8")
     calls = [one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Call) and len(one.args) == 2]
     texts = [one.args[1] for one in calls if getattr(one.func, "id", "") == "UnreadableError"]
@@ -287,25 +283,25 @@ def test_the_catalog_keeps_up_with_the_reasons_in_the_code(module: str) -> None:
     assert not unknown
 
 
-def test_an_unknown_reason_is_a_general_one_and_never_a_mixture() -> None:
+def test_an_unknown_reason_is_a_general_one_and_never_a_mixture():
     asked = Prompts("zh").retry("something new; the answer is empty")
     assert "不符合所要求的格式" in asked
     assert "something" not in asked
 
 
-def test_a_users_retry_text_in_another_language_gets_the_english_reason(tmp_path: Path) -> None:
+def test_a_users_retry_text_in_another_language_gets_the_english_reason(tmp_path):
     write(tmp_path, "Encore: {{ error }}", "fr/retry.md.j2")
     assert Prompts("fr", [tmp_path]).retry("the answer is empty") == "Encore: the answer is empty"
 
 
-def test_a_broken_catalog_of_reasons_is_one_line(tmp_path: Path) -> None:
+def test_a_broken_catalog_of_reasons_is_one_line(tmp_path):
     path = write(tmp_path, "reasons: {'(': x}\notherwise: y", "zh/reasons.yaml")
     with pytest.raises(PromptError, match="not a catalog of reasons") as caught:
         Prompts("zh", [tmp_path]).retry("x")
     assert str(path) in str(caught.value)
 
 
-def test_a_language_without_a_retry_text_borrows_the_english_one(tmp_path: Path) -> None:
+def test_a_language_without_a_retry_text_borrows_the_english_one(tmp_path):
     prompts = Prompts("fr", [tmp_path])
     assert "confidence is 7" in prompts.retry("confidence is 7")
     assert list(prompts.hashes()) == ["en/retry.md.j2"]
@@ -339,19 +335,19 @@ def shown_list(language: str, **variables: Any) -> str:
         ("listwise_zh", "zh", {"context": "背景", "reference": "巴黎"}),
     ],
 )
-def test_shipped_prompts_for_lists_read_as_agreed(golden: str, language: str, variables: dict[str, Any]) -> None:
+def test_shipped_prompts_for_lists_read_as_agreed(golden, language, variables):
     assert shown_list(language, **variables) == (GOLDEN / f"{golden}.txt").read_text("utf-8")
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_shared_ranks_are_not_offered_where_there_are_no_ties(language: str) -> None:
+def test_shared_ranks_are_not_offered_where_there_are_no_ties(language):
     words = ("same rank", "名次相同")
     assert any(word in shown_list(language) for word in words)
     assert not any(word in shown_list(language, tie_allowed=False) for word in words)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_the_system_message_does_not_depend_on_the_list(language: str) -> None:
+def test_the_system_message_does_not_depend_on_the_list(language):
     first, second = (
         Prompts(language).render("listwise", **LIST | more, output_instruction="")[0]
         for more in ({}, {"responses": LIST["responses"][:2], "context": "C", "original_prompt": "Other"})
@@ -393,7 +389,7 @@ TEXTS = ("", " ", "a", "A b", "\n", "x" * 9, "\x00evalkit:0\x00", "{{ task }}", 
 
 
 @pytest.mark.parametrize("name", [*IN_PIECES, *AS_A_WHOLE])
-def test_it_is_filled_as_the_template_is(name: str, tmp_path: Path) -> None:
+def test_it_is_filled_as_the_template_is(name, tmp_path):
     (tmp_path / "en").mkdir()
     (tmp_path / "en" / "ask.md.j2").write_text((IN_PIECES | AS_A_WHOLE)[name])
     (tmp_path / "en" / "base.md.j2").write_text("{% block user %}{{ task }} base {{ note }}{% endblock %}")
@@ -408,7 +404,7 @@ def test_it_is_filled_as_the_template_is(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize(("name", "shown"), [("pairwise", ("response_a", "response_b")), ("pointwise", ("response",))])
-def test_shipped_templates_are_filled_in_pieces(name: str, shown: tuple[str, ...], language: str) -> None:
+def test_shipped_templates_are_filled_in_pieces(name, shown, language):
     prompts = Prompts(language, [shipped("prompts")])
     names = ("criteria", "tie_allowed", "output", "output_instruction", "scale", "levels", "examples")
     fixed: dict[str, Any] = {name: {} for name in names}
@@ -475,7 +471,7 @@ OUTPUTS = {
 
 
 @pytest.mark.parametrize("attack", LOOPS | OUTPUTS)
-def test_a_template_without_end_is_one_line(tmp_path: Path, attack: str) -> None:
+def test_a_template_without_end_is_one_line(tmp_path, attack):
     path = tmp_path / "evil.md.j2"
     path.write_text("Fine.\n" + (LOOPS | OUTPUTS)[attack])
     with pytest.raises(PromptError) as error:
@@ -485,7 +481,7 @@ def test_a_template_without_end_is_one_line(tmp_path: Path, attack: str) -> None
 
 
 @pytest.mark.parametrize("text", [f"{{{{ {DEEP} }}}}", NESTED, "{% include 'shipped/en/x.md.j2' %}"])
-def test_what_python_cannot_compile_is_one_line(tmp_path: Path, text: str) -> None:
+def test_what_python_cannot_compile_is_one_line(tmp_path, text):
     path = tmp_path / "evil.md.j2"
     path.write_text(text)
     with pytest.raises(PromptError) as error:
@@ -493,7 +489,7 @@ def test_what_python_cannot_compile_is_one_line(tmp_path: Path, text: str) -> No
     assert "\n" not in str(error.value)
 
 
-def test_a_template_that_includes_itself_is_one_line(tmp_path: Path) -> None:
+def test_a_template_that_includes_itself_is_one_line(tmp_path):
     (tmp_path / "en").mkdir()
     (tmp_path / "en/evil.md.j2").write_text("{% include 'en/evil.md.j2' %}" * 3)
     with pytest.raises(PromptError, match="cannot be filled: it is nested too deeply or calls itself"):
@@ -520,7 +516,7 @@ USEFUL = {
 
 
 @pytest.mark.parametrize("text", USEFUL)
-def test_a_useful_template_is_filled_as_jinja_does(tmp_path: Path, text: str) -> None:
+def test_a_useful_template_is_filled_as_jinja_does(tmp_path, text):
     path = tmp_path / "useful.md.j2"
     path.write_text(text)
     [message] = Prompts("en").render(str(path), missing="x")
@@ -529,9 +525,7 @@ def test_a_useful_template_is_filled_as_jinja_does(tmp_path: Path, text: str) ->
 
 @pytest.mark.parametrize("command", ["plan", "run"])
 @pytest.mark.parametrize("attack", ["loops in loops", "texts in a loop", "doubling"])
-def test_neither_a_plan_nor_a_run_waits_for_it(
-    call: Callable[..., Done], tmp_path: Path, command: str, attack: str
-) -> None:
+def test_neither_a_plan_nor_a_run_waits_for_it(call, tmp_path, command, attack):
     evil = "{{ original_prompt }} {{ response_a }} {{ response_b }}\n" + (LOOPS | OUTPUTS)[attack]
     (tmp_path / "evil.md.j2").write_text(evil)
     words = ["prompt.template=evil.md.j2", "judge=simulated/good", "output=bracket", "tracking=none"]
@@ -540,7 +534,7 @@ def test_neither_a_plan_nor_a_run_waits_for_it(
 
 
 @pytest.mark.parametrize("attack", ["loops in loops", "doubling", "center", "a power", "a macro that never ends"])
-def test_a_field_of_a_config_is_bounded_too(tmp_path: Path, attack: str) -> None:
+def test_a_field_of_a_config_is_bounded_too(tmp_path, attack):
     path = tmp_path / "cases.csv"
     path.write_text("prompt,response_a,response_b\np,a,b\n")
     config = DatasetConfig(path=str(path), fields={"prompt": "{{ prompt }}" + (LOOPS | OUTPUTS)[attack]})

@@ -1,14 +1,11 @@
 """The plug-in for pytest, in test sessions of its own: each a process, as a user's is."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from tests.support.command_line import fake, pair, prefers
-from tests.support.fake_provider import Provider, serving
+from tests.support.fake_provider import serving
 
 pytest_plugins = ["pytester"]
 
@@ -73,7 +70,7 @@ def test_nothing_heavy_is_imported():
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
+def provider():
     with serving() as provider:
         prefer = prefers()
         provider.rule = lambda body: prefer(body) if body["model"] == "fake" else (404, {}, b"{}")
@@ -87,9 +84,7 @@ def outcomes(printed: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_a_judge_is_good_enough_or_the_test_fails(
-    pytester: pytest.Pytester, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_is_good_enough_or_the_test_fails(pytester, provider, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     pytester.path.joinpath("cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(10)))
     base = ["dataset=file", "dataset.path=cases.jsonl", "output=bracket", "scoring.bootstrap=50"]
@@ -124,14 +119,12 @@ def test_a_judge_is_good_enough_or_the_test_fails(
     assert sum("fake" in json.dumps(body) for body in provider.requests) == 20
 
 
-def test_where_it_is_not_used_it_imports_nothing_heavy(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_it_is_not_used_it_imports_nothing_heavy(pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # other packages' plug-ins import what they like
     pytester.makepyfile(UNUSED)
     pytester.runpytest_subprocess("-p", "evalkit.pytest_plugin", "-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
 @pytest.mark.slow
-def test_the_marker_is_told(pytester: pytest.Pytester) -> None:
+def test_the_marker_is_told(pytester):
     assert "@pytest.mark.evalkit(*words, gate=None)" in pytester.runpytest_subprocess("--markers").stdout.str()

@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -79,10 +76,10 @@ def build(cases: int = 8, *, text: str = ATTACK, **changes: Any) -> RunResult:
 
 
 @pytest.fixture
-def make_run() -> Callable[..., RunResult]:
+def make_run():
     return build
 
 
 @pytest.fixture
-def attack() -> str:
+def attack():
     return ATTACK

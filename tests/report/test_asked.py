@@ -1,7 +1,5 @@
 """The prompt beside an answer is the one that was sent, or there is none."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -65,7 +63,7 @@ def test_what_is_shown_is_what_was_planned_to_the_letter(changes):
     assert data.json.count(LONG[:20]) <= 4, "the case's own texts are not repeated in each prompt"
 
 
-def test_a_prompt_that_was_not_sent_is_not_shown():
+def test_only_the_prompts_that_were_sent_are_shown():
     evaluator = make_evaluator(config())
     changed = replace(CASE, prompt="Another question, asked since then?")
     data, page = embedded(render_prompts(evaluator, [SPEC]), changed, judged(evaluator))
@@ -73,12 +71,13 @@ def test_a_prompt_that_was_not_sent_is_not_shown():
     assert not any("asked" in one for one in page["cases"][0]["judgments"])
     other = render_prompts(evaluator, [replace(SPEC, model="openai/other")])
     assert other(CASE, judged(evaluator)) == {}
-
-
-def test_judgments_made_elsewhere_have_no_prompt_and_none_is_missed():
-    evaluator = make_evaluator(config())
     data, page = embedded(render_prompts(evaluator, [SPEC]), CASE, [replace(one, keys=()) for one in judged(evaluator)])
     assert (data.unlike, "asked" in page["cases"][0]["judgments"][0]) == (0, False)
+    once, again = judged(evaluator)
+    asked_again = replace(once, keys=(*once.keys, "0" * 64), completion=Completion("{}"))
+    data, page = embedded(render_prompts(evaluator, [SPEC]), CASE, [asked_again, again])
+    assert [one["asks"] for one in page["cases"][0]["judgments"]] == [2, 1]
+    assert data.unlike == 0
 
 
 @pytest.mark.parametrize("arbiter", [None, ARBITER])
@@ -93,12 +92,3 @@ def test_third_judgments_too(arbiter):
     found = render_prompts(evaluator, [SPEC], arbiter)(CASE, [*passes, third])
     assert found[key] == ask.messages
     assert len(found) == 3
-
-
-def test_of_several_asks_the_first_is_shown_and_counted():
-    evaluator = make_evaluator(config())
-    once, again = judged(evaluator)
-    asked_again = replace(once, keys=(*once.keys, "0" * 64), completion=Completion("{}"))
-    data, page = embedded(render_prompts(evaluator, [SPEC]), CASE, [asked_again, again])
-    assert [one["asks"] for one in page["cases"][0]["judgments"]] == [2, 1]
-    assert data.unlike == 0

@@ -1,7 +1,5 @@
 """The decision in words: could a reader draw a wrong conclusion? In both languages, by score and by metric."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Constructed drift: a reader who sees only the findings draws the right conclusion in each situation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

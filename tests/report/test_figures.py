@@ -1,7 +1,5 @@
 """The figures: drawn where there is something to draw, at the right places, and deaf to markup in their texts."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import replace
@@ -250,7 +248,7 @@ def test_the_longer_response_wins_on_its_own_side(winner, longer):
 @example(5.0, 5.0, 5.0, 4)
 @example(0.0, 5e-324, 0.0, 4)
 @example(1e16, 1e16 + 2, 1e16, 4)
-def test_ticks_end_on_any_axis(low: float, high: float, value: float, count: int) -> None:
+def test_ticks_end_on_any_axis(low, high, value, count):
     axis = Axis(low, high, 100.0, 200.0)
     ticks = axis.ticks(count)
     assert len(ticks) <= 2 * count + 3

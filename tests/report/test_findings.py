@@ -1,13 +1,10 @@
 """Each finding, also on classes and corrected rates: its tone, what the sentence says, and that none claims more."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -387,9 +384,7 @@ def test_each_class_has_its_rows_in_a_figure():
 
 
 @pytest.mark.parametrize(("probability", "shown"), [(0.5, True), ("unknown", False)])
-def test_labels_at_random_correct_rates_and_those_of_picked_cases_none(
-    tmp_path: Path, probability: float | str, shown: bool
-) -> None:
+def test_labels_at_random_correct_rates_and_those_of_picked_cases_none(tmp_path, probability, shown):
     lines = (files("evalkit") / "datasets" / "samples" / "sample.jsonl").read_text("utf-8").splitlines()
     cases = [json.loads(line) for line in lines]
     for number, case in enumerate(cases):

@@ -1,10 +1,7 @@
 """What a notebook shows of runs, leaderboards, comparisons and judges: the report's tables, in one language."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +14,7 @@ ATTACK = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def shown(tmp_path_factory):
     """Values with the same runs behind them."""
     folder = tmp_path_factory.mktemp("runs")
     words = ["dataset=sample", "tracking=none", "scoring.bootstrap=50", "store.mode=off"]
@@ -38,7 +35,7 @@ def cells(html: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["run", "board", "comparison", "judge"])
-def test_a_value_is_a_table_without_scripts_in_one_language(shown: dict[str, Any], name: str) -> None:
+def test_a_value_is_a_table_without_scripts_in_one_language(shown, name):
     html = shown[name]._repr_html_()
     assert "<table" in html
     assert not {tag for tag, _ in tags(html)} & {"script", "img", "iframe", "link"}
@@ -51,18 +48,18 @@ def test_a_value_is_a_table_without_scripts_in_one_language(shown: dict[str, Any
     assert f"[{accuracy.low:.3f}, {accuracy.high:.3f}]" in " ".join(cells(html))  # every number has its interval
 
 
-def test_a_run_has_the_table_of_its_report(shown: dict[str, Any]) -> None:
+def test_a_run_has_the_table_of_its_report(shown):
     run = shown["run"]
     page = re.sub('<span class="zh" lang="zh">[^<]*</span>', "", (Path(run.folder) / "report.html").read_text("utf-8"))
     assert "".join(cells(page)) in "".join(cells(run._repr_html_()))
 
 
-def test_texts_from_data_make_no_markup(make_run: Any) -> None:
+def test_texts_from_data_make_no_markup(make_run):
     html = make_run(4)._repr_html_()
     assert not {tag for tag, _ in tags(html)} & {"script", "img"}
 
 
-def test_the_language_is_that_of_the_prompts(make_run: Any) -> None:
+def test_the_language_is_that_of_the_prompts(make_run):
     config = make_run(4).config
     chinese = config.model_copy(update={"prompt": config.prompt.model_copy(update={"language": "zh"})})
     html = make_run(4, config=chinese)._repr_html_()
@@ -70,7 +67,7 @@ def test_the_language_is_that_of_the_prompts(make_run: Any) -> None:
     assert "指标" in html
 
 
-def test_a_comparison_says_what_the_command_says(shown: dict[str, Any]) -> None:
+def test_a_comparison_says_what_the_command_says(shown):
     html = shown["comparison"]._repr_html_()
     assert "p = " in html
     assert "first − second" in html

@@ -1,12 +1,8 @@
 """The page as people meet it: in Chromium."""
 
-from __future__ import annotations
-
 import json
 import os
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +24,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+def open_page(browser, tmp_path):
     opened, complaints = [], []
 
     def _open(html: str, where: str = "", **context: Any) -> Any:

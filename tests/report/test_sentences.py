@@ -1,7 +1,5 @@
 """What sentences may say, of fixed metrics and of runs, and their translations."""
 
-from __future__ import annotations
-
 import gettext as catalogs
 import re
 import runpy
@@ -247,7 +245,7 @@ def each(words: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("path", TOOL["FILES"], ids=[path.parts[-3] for path in TOOL["FILES"]])
-def test_no_placeholder_of_a_translation_is_broken_and_the_compiled_file_is_the_text_file(path: Path) -> None:
+def test_no_placeholder_of_a_translation_is_broken_and_the_compiled_file_is_the_text_file(path):
     with path.open("rb") as file:
         messages = [one for one in read_po(file, locale=path.parts[-3]) if one.id and one.string]
     for message in messages:
@@ -261,7 +259,7 @@ def test_no_placeholder_of_a_translation_is_broken_and_the_compiled_file_is_the_
     assert without == [], f"texts without a translation into {path.parts[-3]}"
 
 
-def test_the_texts_of_the_code_are_collected() -> None:
+def test_the_texts_of_the_code_are_collected():
     found = TOOL["template"]()
     # One with a text in a text, a plural, one of two contexts, and a metric's title.
     assert found.get("{benchmark}: {metric}")
@@ -270,7 +268,7 @@ def test_the_texts_of_the_code_are_collected() -> None:
     assert found.get("{criterion}: cases with a cycle")
 
 
-def test_a_text_that_nobody_translated_is_in_english() -> None:
+def test_a_text_that_nobody_translated_is_in_english():
     text = gettext("A new finding about {n:,} answers.", n=1200)
     assert in_every_language(text) == ("A new finding about 1,200 answers.",) * 2
     assert finding("tie_rate", "info", text).text_zh == "A new finding about 1,200 answers."
@@ -278,7 +276,7 @@ def test_a_text_that_nobody_translated_is_in_english() -> None:
     assert translator("tlh").gettext("Ties") == "Ties"
 
 
-def test_texts_stand_in_texts_and_are_rendered_in_the_language_of_the_reader() -> None:
+def test_texts_stand_in_texts_and_are_rendered_in_the_language_of_the_reader():
     parts = joined([gettext("Ties"), "B", pgettext("axis", "score")])
     assert in_every_language(gettext("{judge}: {metric}", judge="x", metric=parts)) == (
         "x: Ties, B, score",
@@ -289,7 +287,7 @@ def test_texts_stand_in_texts_and_are_rendered_in_the_language_of_the_reader() -
     assert in_every_language(Text("{level} interval")) == ("{level} interval", "{level} 区间")
 
 
-def test_every_title_of_a_metric_is_translated_or_in_english() -> None:
+def test_every_title_of_a_metric_is_translated_or_in_english():
     for row in full_catalog().rows:
         name = re.sub(r"\{(\w+)\}", lambda found: {"turn": "turn1", "level": "hard"}.get(found[1], "sample"), row.name)
         english, chinese = in_every_language(metric_title(name))
@@ -302,9 +300,7 @@ def test_every_title_of_a_metric_is_translated_or_in_english() -> None:
 @pytest.mark.parametrize("by", ["interval", "value"])
 @pytest.mark.parametrize("ends", [(0.6, 0.9), (None, None)])
 @pytest.mark.parametrize("value", [0.8, None])
-def test_the_reason_of_a_ruling_is_translated(
-    sign: str, number: str, by: str, ends: tuple[float | None, float | None], value: float | None
-) -> None:
+def test_the_reason_of_a_ruling_is_translated(sign, number, by, ends, value):
     metric = Metric(
         "tie_rate",
         value,
@@ -338,11 +334,11 @@ def test_the_reason_of_a_ruling_is_translated(
         ("judge/one/pandalm/f1", "one: PandaLM: macro F1"),
     ],
 )
-def test_metrics_have_names_for_people(name: str, english: str) -> None:
+def test_metrics_have_names_for_people(name, english):
     assert metric_words(name)[0] == english
 
 
-def test_every_benchmark_has_a_title_and_a_number_that_it_is_known_by() -> None:
+def test_every_benchmark_has_a_title_and_a_number_that_it_is_known_by():
     for benchmark in iter_benchmarks():
         assert benchmark_title(benchmark)
         assert CATALOG.is_headline(benchmark.main_metric)  # type: ignore[attr-defined]

@@ -1,7 +1,5 @@
 """The page on a sweep: what it says of a leaderboard, and what it draws of it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """Whole runs whose cases, judgments and verdicts are not held: the files are the same, and nothing else is left."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from importlib.util import module_from_spec, spec_from_file_location

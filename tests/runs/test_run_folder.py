@@ -1,7 +1,5 @@
 """The run folder: its files, the config among them, and judgments in Parquet."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -143,7 +141,7 @@ def judgment(i: int = 0, **changes: Any) -> Judgment:
 
 
 @pytest.fixture
-def result() -> RunResult:
+def result():
     case = Case("case-0", "问", (Response("x", "m", 2.0), Response("y")), None, "r", "B", {"language": "zh"})
     verdict = Verdict("case-0", (0, 1), "A", None, "judged", 0.5, 0.7, "B", {"a": 1.0}, Orders("A", "TIE", False), "j")
     return RunResult(
@@ -162,7 +160,7 @@ def result() -> RunResult:
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(result=results)
-def test_any_run_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, result: RunResult) -> None:
+def test_any_run_comes_back_as_it_was(tmp_path_factory, result):
     folder = tmp_path_factory.mktemp("run")
     written = write_run(folder, result)
     assert read_run(folder) == written == replace(result, folder=str(folder))
@@ -172,7 +170,7 @@ def test_any_run_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, 
             assert len(text.splitlines()) == len(getattr(result, name.removesuffix(".jsonl")))
 
 
-def test_figures_stand_in_a_folder_of_their_own_and_those_of_other_scores_go(tmp_path: Path, result: RunResult) -> None:
+def test_figures_stand_in_a_folder_of_their_own_and_those_of_other_scores_go(tmp_path, result):
     write_run(tmp_path, result, {"figures/a.svg": "<svg/>", "figures/b.svg": "<svg/>"})
     assert {p.name for p in (tmp_path / "figures").iterdir()} == {"a.svg", "b.svg"}
     write_run(tmp_path, result, {"figures/b.svg": "<svg>2</svg>", "report.html": ""})
@@ -181,7 +179,7 @@ def test_figures_stand_in_a_folder_of_their_own_and_those_of_other_scores_go(tmp
     assert not (tmp_path / "figures").exists()
 
 
-def test_files_are_the_documented_ones(tmp_path: Path, result: RunResult) -> None:
+def test_files_are_the_documented_ones(tmp_path, result):
     folder = tmp_path / "deep" / "run"
     write_run(folder, result, {"report.html": "<p>中\ud800</p>", "raw.bin": b"\xff"})
     assert {p.name for p in folder.iterdir()} == {*layout.FILES, "report.html", "raw.bin"}
@@ -208,7 +206,7 @@ def test_files_are_the_documented_ones(tmp_path: Path, result: RunResult) -> Non
     assert "问" in (folder / "cases.jsonl").read_text(encoding="utf-8")
 
 
-def test_config_file_composes(tmp_path: Path, result: RunResult) -> None:
+def test_config_file_composes(tmp_path, result):
     write_run(tmp_path, result)
     saved = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
     assert next(iter(saved)) == "defaults"
@@ -217,14 +215,14 @@ def test_config_file_composes(tmp_path: Path, result: RunResult) -> None:
     assert saved == result.config.dump()
 
 
-def test_a_folder_is_replaced_whole(tmp_path: Path, result: RunResult) -> None:
+def test_a_folder_is_replaced_whole(tmp_path, result):
     write_run(tmp_path, result)
     again = replace(result, judgments=(), verdicts=(), cost_usd=None)
     write_run(tmp_path, again)
     assert read_run(tmp_path) == replace(again, folder=str(tmp_path))
 
 
-def test_what_is_not_finite_in_a_judges_words_does_not_lose_the_run(tmp_path: Path, result: RunResult) -> None:
+def test_what_is_not_finite_in_a_judges_words_does_not_lose_the_run(tmp_path, result):
     completion = Completion("t", logprobs=(TokenLogprob("A", -math.inf, (("B", math.nan),)),))
     wild = judgment(answer={"confidence": math.inf, "s": [math.nan]})
     write_run(tmp_path, replace(result, judgments=(replace(wild, completion=completion),)))
@@ -237,7 +235,7 @@ def test_what_is_not_finite_in_a_judges_words_does_not_lose_the_run(tmp_path: Pa
     assert "NaN}" not in (tmp_path / "judgments.jsonl").read_text(encoding="utf-8")
 
 
-def test_values_json_does_not_have_become_plain(tmp_path: Path, result: RunResult) -> None:
+def test_values_json_does_not_have_become_plain(tmp_path, result):
     numpy = pytest.importorskip("numpy")
     odd = MappingProxyType({"a": 1})
     case = replace(result.cases[0], metadata={"n": numpy.int64(3), "where": Path("a"), "tags": {"b", "a"}, "odd": odd})
@@ -246,7 +244,7 @@ def test_values_json_does_not_have_become_plain(tmp_path: Path, result: RunResul
 
 
 @pytest.mark.parametrize("where", ["verdicts", "metrics", "manifest"])
-def test_a_number_of_ours_that_is_not_finite_is_refused(tmp_path: Path, result: RunResult, where: str) -> None:
+def test_a_number_of_ours_that_is_not_finite_is_refused(tmp_path, result, where):
     write_run(tmp_path, result)
     bad = {
         "verdicts": {"verdicts": (replace(result.verdicts[0], margin=math.nan),)},
@@ -259,7 +257,7 @@ def test_a_number_of_ours_that_is_not_finite_is_refused(tmp_path: Path, result: 
     assert {p.name for p in tmp_path.iterdir()} == set(layout.FILES)
 
 
-def test_a_field_of_any_type_is_taken_as_it_is() -> None:
+def test_a_field_of_any_type_is_taken_as_it_is():
     assert decoder(Any)({"x": [1]}) == {"x": [1]}
 
 
@@ -269,9 +267,7 @@ INVALID_FIGURES = ("figures", "figures/..", "figures/a/b.svg", "other/a.svg", "f
 
 
 @pytest.mark.parametrize("moment", ["fsync", "replace"])
-def test_a_full_disk_leaves_no_half_file(
-    tmp_path: Path, result: RunResult, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
+def test_a_full_disk_leaves_no_half_file(tmp_path, result, monkeypatch, moment):
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -285,9 +281,7 @@ def test_a_full_disk_leaves_no_half_file(
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
 
 
-def test_every_file_is_on_the_disk_before_the_first_takes_its_place(
-    tmp_path: Path, result: RunResult, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_file_is_on_the_disk_before_the_first_takes_its_place(tmp_path, result, monkeypatch):
     synced: set[int] = set()
     sync, move = os.fsync, Path.replace
 
@@ -307,7 +301,7 @@ def test_every_file_is_on_the_disk_before_the_first_takes_its_place(
     assert len(synced) == 1 + len([path for path in tmp_path.rglob("*") if path.is_file()])
 
 
-def test_a_folder_that_cannot_be(tmp_path: Path, result: RunResult) -> None:
+def test_a_folder_that_cannot_be(tmp_path, result):
     (tmp_path / "file").write_text("x", encoding="utf-8")
     for folder in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(ConfigError, match="cannot be written") as caught:
@@ -316,12 +310,12 @@ def test_a_folder_that_cannot_be(tmp_path: Path, result: RunResult) -> None:
 
 
 @pytest.mark.parametrize("name", ["../out.html", "a/b.html", "", "..", "config.yaml", *INVALID_FIGURES])
-def test_further_files_stay_in_the_folder(tmp_path: Path, result: RunResult, name: str) -> None:
+def test_further_files_stay_in_the_folder(tmp_path, result, name):
     with pytest.raises(ValueError, match="not a valid name for an additional file"):
         write_run(tmp_path, result, {name: "x"})
 
 
-def test_what_a_killed_process_left_is_swept_up(tmp_path: Path, result: RunResult) -> None:
+def test_what_a_killed_process_left_is_swept_up(tmp_path, result):
     done = subprocess.Popen([sys.executable, "-c", ""])
     done.wait()
     left, other = tmp_path / f".judgments.jsonl.{done.pid}.tmp", tmp_path / f".judgments.jsonl.{os.getppid()}.tmp"
@@ -333,7 +327,7 @@ def test_what_a_killed_process_left_is_swept_up(tmp_path: Path, result: RunResul
     assert (tmp_path / ".hidden").exists()
 
 
-def test_the_manifest_comes_last(tmp_path: Path, result: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_manifest_comes_last(tmp_path, result, monkeypatch):
     moved: list[str] = []
     replace_: Any = Path.replace
     monkeypatch.setattr(Path, "replace", lambda path, place: moved.append(place.name) or replace_(path, place))
@@ -352,13 +346,13 @@ def complaint(folder: Path) -> str:
     return str(caught.value).removeprefix(f"{folder}")
 
 
-def test_not_a_run_folder(tmp_path: Path) -> None:
+def test_not_a_run_folder(tmp_path):
     assert complaint(tmp_path / "no") == ": no such folder; choose a folder that `evalkit run` wrote"
     (tmp_path / "config.yaml").write_text("a: 1", encoding="utf-8")
     assert complaint(tmp_path).startswith(": not a run folder: it has none of a run's files; ")
 
 
-def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path, result: RunResult) -> None:
+def test_a_folder_of_runs_is_told_from_a_run(tmp_path, result):
     write_run(tmp_path / "sweep" / "0", result)
     said = complaint(tmp_path / "sweep")
     assert said.startswith(": contains several runs and is not a run folder; choose one of them, for example ")
@@ -366,16 +360,14 @@ def test_a_folder_of_runs_is_told_from_a_run(tmp_path: Path, result: RunResult) 
 
 
 @pytest.mark.parametrize("name", layout.FILES)
-def test_a_missing_file_is_named(tmp_path: Path, result: RunResult, name: str) -> None:
+def test_a_missing_file_is_named(tmp_path, result, name):
     write_run(tmp_path, result)
     (tmp_path / name).unlink()
     assert complaint(tmp_path) == f"/{name}: the file is missing; rerun it, or restore the file"
 
 
 @pytest.mark.parametrize("name", layout.FILES)
-def test_a_file_that_cannot_be_read_is_named(
-    tmp_path: Path, result: RunResult, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_file_that_cannot_be_read_is_named(tmp_path, result, monkeypatch, name):
     write_run(tmp_path, result)
     opened: Any = Path.open
 
@@ -416,7 +408,7 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize(("name", "old", "new", "said"), DAMAGE)
-def test_damage_is_named(tmp_path: Path, result: RunResult, name: str, old: str, new: str, said: str) -> None:
+def test_damage_is_named(tmp_path, result, name, old, new, said):
     write_run(tmp_path, result)
     path = tmp_path / name
     content = path.read_text(encoding="utf-8")
@@ -427,14 +419,14 @@ def test_damage_is_named(tmp_path: Path, result: RunResult, name: str, old: str,
 
 
 @pytest.mark.parametrize("name", [n for n in layout.FILES if not n.endswith(".jsonl")])
-def test_a_file_of_another_kind_is_named(tmp_path: Path, result: RunResult, name: str) -> None:
+def test_a_file_of_another_kind_is_named(tmp_path, result, name):
     write_run(tmp_path, result)
     for content in (b"3", b"\xff\xfe\x00"):
         (tmp_path / name).write_bytes(content)
         assert complaint(tmp_path).startswith(f"/{name}: the file is damaged (")
 
 
-def test_a_folder_of_a_version_with_fewer_fields_is_read(tmp_path: Path, result: RunResult) -> None:
+def test_a_folder_of_a_version_with_fewer_fields_is_read(tmp_path, result):
     write_run(tmp_path, result)
     path = tmp_path / "judgments.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -445,7 +437,7 @@ def test_a_folder_of_a_version_with_fewer_fields_is_read(tmp_path: Path, result:
 
 
 @pytest.mark.slow
-def test_ten_thousand_judgments_take_about_a_second(tmp_path: Path, result: RunResult) -> None:
+def test_ten_thousand_judgments_take_about_a_second(tmp_path, result):
     many = replace(result, judgments=tuple(judgment(i) for i in range(10_000)))
     started = time.process_time()
     write_run(tmp_path, many)
@@ -453,7 +445,7 @@ def test_ten_thousand_judgments_take_about_a_second(tmp_path: Path, result: RunR
     assert time.process_time() - started < 10
 
 
-def test_two_runs_of_one_second_do_not_share_a_folder(tmp_path: Path) -> None:
+def test_two_runs_of_one_second_do_not_share_a_folder(tmp_path):
     folder, second = (tmp_path / f"10-00-00-pairwise-x{end}" for end in ("", "-2"))
     assert unused_folder(folder) == folder
     folder.mkdir()
@@ -474,7 +466,7 @@ def composed(config: dict[str, Any]) -> Any:
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), TEXTS | st.lists(TEXTS) | st.floats(allow_nan=False), max_size=3))
-def test_any_config_is_read_back(config: dict[str, Any]) -> None:
+def test_any_config_is_read_back(config):
     assert load(dump(config)) == config
 
 
@@ -496,31 +488,31 @@ def test_any_config_is_read_back(config: dict[str, Any]) -> None:
         "",
     ],
 )
-def test_texts_stay_texts_when_composed(text: str) -> None:
+def test_texts_stay_texts_when_composed(text):
     config = {"pattern": text, "list": [text, {"deep": text}]}
     assert load(dump(config)) == config
     assert {k: v for k, v in composed(config).items() if k != "defaults"} == config
 
 
-def test_composed_values_keep_their_types() -> None:
+def test_composed_values_keep_their_types():
     config = {"a": 1, "b": 1.0, "c": None, "d": True, "e": 1e-7, "f": {"1.0": "low", "1": "A"}, "g": [], "h": {}}
     read = {k: v for k, v in composed(config).items() if k != "defaults"}
     assert read == config
     assert [type(v) for v in read.values()] == [type(v) for v in config.values()]
 
 
-def test_equal_parts_are_written_out_each_time() -> None:
+def test_equal_parts_are_written_out_each_time():
     part = {"x": [1, 2]}
     text = dump({"a": part, "b": part}).decode()
     assert "&" not in text
     assert "*" not in text
 
 
-def test_infinity_is_kept() -> None:
+def test_infinity_is_kept():
     assert load(dump({"a": math.inf})) == {"a": math.inf}
 
 
-def test_a_saved_config_composes_to_the_same_config(tmp_path: Path) -> None:
+def test_a_saved_config_composes_to_the_same_config(tmp_path):
     config = load_config("config", ["judge.name='1e3'", "rubric=likert10", "dataset.label_map={1: A, 2: B}"])
     pattern = "x ${now:} \\${y} \\\\${(?P<winner>[ab])}"
     config = config.model_copy(update={"output": config.output.model_copy(update={"pattern": pattern})})
@@ -533,14 +525,14 @@ WORDS = ("dataset=file", "dataset.path=cases.jsonl", "judge=simulated/good", *BR
 
 
 @pytest.fixture
-def run(call, tmp_path) -> Path:
+def run(call, tmp_path):
     (tmp_path / "cases.jsonl").write_text("".join(json.dumps(pair(n)) + "\n" for n in range(12)))
     call("run", *WORDS, "runner.judgments=parquet", "--output", "columns")
     return tmp_path / "columns"
 
 
 @pytest.mark.usefixtures("mlflow_store")
-def test_every_command_reads_judgments_in_parquet(call, run, tmp_path) -> None:
+def test_every_command_reads_judgments_in_parquet(call, run, tmp_path):
     call("run", *WORDS, "--output", "lines")
     assert (run / "judgments.parquet").is_file()
     assert not (run / "judgments.jsonl").exists()
@@ -562,14 +554,14 @@ def test_every_command_reads_judgments_in_parquet(call, run, tmp_path) -> None:
     call("track", "columns", "tracking.uri=sqlite:///mlflow.db")
 
 
-def test_a_run_that_changes_the_format_leaves_one_file(call, run) -> None:
+def test_a_run_that_changes_the_format_leaves_one_file(call, run):
     call("run", *WORDS, "--output", "columns")
     assert [path.name for path in run.glob("judgments.*")] == ["judgments.jsonl"]
     call("run", *WORDS, "runner.judgments=parquet", "--output", "columns")
     assert [path.name for path in run.glob("judgments.*")] == ["judgments.parquet"]
 
 
-def test_what_columns_cannot_hold_is_kept_and_a_damaged_file_is_one_line(call, run, tmp_path) -> None:
+def test_what_columns_cannot_hold_is_kept_and_a_damaged_file_is_one_line(call, run, tmp_path):
     result = read_run(run)
     odd = [
         replace(result.judgments[0], case_id="\ud800", error="\udfff", answer={"\ud800": ["\x00", 1]}),

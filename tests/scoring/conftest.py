@@ -1,8 +1,6 @@
 """Short ways to write configs, cases and judgments."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -40,27 +38,27 @@ def _judged(
 
 
 @pytest.fixture(scope="session")
-def configure() -> Callable[..., RunConfig]:
+def configure():
     return _configure
 
 
 @pytest.fixture(scope="session")
-def pointwise() -> Callable[..., RunConfig]:
+def pointwise():
     return _pointwise
 
 
 @pytest.fixture(scope="session")
-def make_case() -> Callable[..., Case]:
+def make_case():
     return _case
 
 
 @pytest.fixture(scope="session")
-def judged() -> Callable[..., Judgment]:
+def judged():
     return _judged
 
 
 @pytest.fixture(scope="session")
-def passes(judged: Callable[..., Judgment]) -> Callable[..., list[Judgment]]:
+def passes(judged):
     """Both passes of a pair: margins, un-swapped, none for one that could not be read."""
 
     def both(case: str, first: float | None, second: float | None, unit: tuple[int, int] = (0, 1), **confidence: Any):

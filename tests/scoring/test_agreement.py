@@ -1,7 +1,5 @@
 """Agreement of winners with labels, scores one by one, and their correlations with grades, with bounds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from itertools import product

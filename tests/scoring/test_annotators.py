@@ -1,7 +1,5 @@
 """Several the annotators' labels: their agreement, their ceiling, and the alternative annotator test."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Position, length, confidence, the order effect, preference for one's own family, and rates with missing answers."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cascades: thresholds against a slow version of the paper's algorithm, who decides, and what labels are used for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -193,6 +191,8 @@ def test_each_case_is_decided_by_the_first_judge_that_is_sure_enough():
     assert verdicts[6].votes == {"small": "TIE", "large": "A"}
     assert set(verdicts.each) == {"small", "large"}
     assert escalated(made, cases, judgments) == {(f"c{i}", (0, 1)) for i in range(3, 360, 12)}
+    found = [one.decided_by for one in verdicts_of(made, cases, judgments)]
+    assert found == [None if i % 12 in (0, 3) else "large" if i % 3 == 0 else "small" for i in range(360)]
 
 
 def test_an_abstention_is_neither_a_score_nor_missing():
@@ -632,9 +632,3 @@ def test_with_given_thresholds_every_label_is_for_the_report():
     share = score_run(never, cases, judgments).metrics["cascade/share/small"]
     assert str(share.note).startswith("never decides, by judge.thresholds")
     RunConfig.model_validate({**fixed.dump(), "runner": {"kind": "slurm"}})
-
-
-def test_verdicts_name_the_judge_that_decided():
-    made, cases, judgments = run()
-    found = [one.decided_by for one in verdicts_of(made, cases, judgments)]
-    assert found == [None if i % 12 in (0, 3) else "large" if i % 3 == 0 else "small" for i in range(360)]

@@ -1,9 +1,6 @@
 """The metric catalog knows every metric of every run, and what it says of one holds."""
 
-from __future__ import annotations
-
 import runpy
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -79,9 +76,7 @@ def unfit(metric: Metric) -> str | None:
     ],
     ids=lambda overrides: " ".join(overrides)[:40],
 )
-def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_gate(
-    tmp_path: Path, overrides: Sequence[str]
-) -> None:
+def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_gate(tmp_path, overrides):
     result = judged(tmp_path, *overrides)
     assert not [why for metric in result.metrics.values() if (why := unfit(metric))]
     gate = dict.fromkeys(result.metrics, ">= 0")
@@ -97,7 +92,7 @@ def test_every_metric_of_a_run_is_in_the_catalog_and_could_have_been_named_in_a_
 
 @pytest.mark.parametrize("mode", BOTH)
 @pytest.mark.parametrize("name", [benchmark.name for benchmark in iter_benchmarks()])
-def test_every_metric_of_a_benchmark_is_in_the_catalog(name: str, mode: str) -> None:
+def test_every_metric_of_a_benchmark_is_in_the_catalog(name, mode):
     path = FILES / {"prometheus": "prometheus/feedback_bench.json"}.get(name, name)
     try:
         cases = load_cases(DatasetConfig(benchmark=name, path=str(path)), mode=mode).cases
@@ -126,7 +121,7 @@ def test_every_metric_of_a_benchmark_is_in_the_catalog(name: str, mode: str) -> 
         ([], "panel/alpha", "did you mean"),
     ],
 )
-def test_what_a_run_cannot_have_is_refused_before_it(overrides: list[str], name: str, remedy: str) -> None:
+def test_what_a_run_cannot_have_is_refused_before_it(overrides, name, remedy):
     benchmark = "llmbar" if any("llmbar" in one for one in overrides) else None
     config = composed(*(one for one in overrides if "llmbar" not in one))
     config = config.model_copy(update={"dataset": config.dataset.model_copy(update={"benchmark": benchmark})})
@@ -136,7 +131,7 @@ def test_what_a_run_cannot_have_is_refused_before_it(overrides: list[str], name:
         check_gate(config.model_copy(update={"gate": gate}), cases)
 
 
-def test_a_typo_is_told_the_name_that_it_may_mean() -> None:
+def test_a_typo_is_told_the_name_that_it_may_mean():
     names = available_names(composed(), full_catalog(), ["gpt-4"])
     assert {"agreement/kappa", "conflict/rate/clarity", "ranking/rating/gpt-4"} <= set(names)
     assert not {"score/mean", "llmbar/mean_accuracy", "between/kappa", "forced_rate"} & set(names)
@@ -147,7 +142,7 @@ def test_a_typo_is_told_the_name_that_it_may_mean() -> None:
     assert not [name for name in own if name.count("gpt-4") > 1], "a name of two parts from the cases is not guessed"
 
 
-def test_every_row_says_what_a_metric_is() -> None:
+def test_every_row_says_what_a_metric_is():
     for row in full_catalog().rows:
         assert row.definition.endswith("."), row.name
         assert row.definition.count(". ") == 0, row.name
@@ -159,7 +154,7 @@ def test_every_row_says_what_a_metric_is() -> None:
     assert all(CATALOG[name].name == name for name in chosen)
 
 
-def test_a_row_is_found_by_the_stricter_of_two_patterns_and_of_a_judge_with_slashes() -> None:
+def test_a_row_is_found_by_the_stricter_of_two_patterns_and_of_a_judge_with_slashes():
     def found(name: str) -> tuple[str, dict[str, str], str | None]:
         match = CATALOG.find(name)
         assert match is not None
@@ -177,7 +172,7 @@ def test_a_row_is_found_by_the_stricter_of_two_patterns_and_of_a_judge_with_slas
     assert not CATALOG.is_headline("judge/x/tie_rate")
 
 
-def test_a_benchmarks_rows_come_first_by_name_or_of_one_benchmark() -> None:
+def test_a_benchmarks_rows_come_first_by_name_or_of_one_benchmark():
     own = catalog_of("llmbar").rows[: -len(CATALOG.rows)]
     assert own == tuple(row for row in full_catalog().rows if row.group == "llmbar")
     assert catalog_of("llmbar").rows[len(own) :] == CATALOG.rows
@@ -187,7 +182,7 @@ def test_a_benchmarks_rows_come_first_by_name_or_of_one_benchmark() -> None:
     assert CATALOG["llmbar/mean_accuracy"].benchmark == "LLMBar"
 
 
-def test_metrics_that_need_no_benchmark_are_known_without_loading_any(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_that_need_no_benchmark_are_known_without_loading_any(monkeypatch):
     def refuse() -> None:
         raise AssertionError("benchmarks are loaded")
 
@@ -199,7 +194,7 @@ def test_metrics_that_need_no_benchmark_are_known_without_loading_any(monkeypatc
         CATALOG.find("llmbar/mean_accuracy")
 
 
-def test_a_package_adds_rows_in_their_group_or_last() -> None:
+def test_a_package_adds_rows_in_their_group_or_last():
     more = CATALOG.extended([MetricSpec("position/third", "Third", "A share."), MetricSpec("mine/rate", "M", "One.")])
     names = [row.name for row in more.rows]
     assert names.index("position/third") == names.index("position/identical_preference") + 1
@@ -214,7 +209,7 @@ def test_a_package_adds_rows_in_their_group_or_last() -> None:
         Catalog([*CATALOG.rows, CATALOG["tie_rate"]])
 
 
-def test_the_page_of_metrics_is_the_catalog() -> None:
+def test_the_page_of_metrics_is_the_catalog():
     page = runpy.run_path(str(ROOT / "docs" / "generate_metrics.py"))["page"]()
     assert (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8") == page, "run docs/generate_metrics.py"
 

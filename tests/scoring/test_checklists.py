@@ -1,7 +1,5 @@
 """Checklists: three-valued items, prerequisites, rules for scores with bounds, and metrics by item."""
 
-from __future__ import annotations
-
 import random
 import re
 from dataclasses import replace
@@ -74,7 +72,7 @@ def scored(cases: list[Case], judgments: list[Judgment], *more: str) -> Any:
         ([{"criterion": "x", "labels": ["met"]}], "item 1: labels is not a mapping"),
     ],
 )
-def test_invalid_checklist_is_one_line(items: Any, what: str) -> None:
+def test_invalid_checklist_is_one_line(items, what):
     with pytest.raises(ChecklistError) as error:
         read_items(items)
     line = f"{error.value.what}; {error.value.remedy}"
@@ -83,7 +81,7 @@ def test_invalid_checklist_is_one_line(items: Any, what: str) -> None:
     assert len(line) < 400
 
 
-def test_deep_checklist_is_refused_without_a_crash() -> None:
+def test_deep_checklist_is_refused_without_a_crash():
     item: dict[str, Any] = {"criterion": "x"}
     for _ in range(5000):
         item = {"criterion": "x", "parts": [item]}
@@ -104,24 +102,24 @@ def test_deep_checklist_is_refused_without_a_crash() -> None:
         ("required", {"light": True, "sugar": True, "rude": False}, 1.0, 1.0),
     ],
 )
-def test_rules_bound_what_is_unknown(rule: Any, met: Any, low: float, high: float) -> None:
+def test_rules_bound_what_is_unknown(rule, met, low, high):
     score = score_items(read_items(ITEMS), met, rule)
     assert (score.low, score.high) == pytest.approx((low, high))
     assert (score.state == "scored") == (low == high)
 
 
-def test_points_before_clipping() -> None:
+def test_points_before_clipping():
     score = score_items(read_items(ITEMS), {"light": False, "sugar": False, "rude": True}, "points")
     assert score.unclipped == pytest.approx((-0.5, -0.5))
 
 
-def test_no_positive_points_is_a_state_and_no_score() -> None:
+def test_no_positive_points_is_a_state_and_no_score():
     score = score_items([ChecklistItem("a", "x", points=-1.0)], {"a": False}, "points")
     assert score.state == "no_positive_points"
     assert score.value != score.value
 
 
-def test_tree_is_weighted_from_the_leaves() -> None:
+def test_tree_is_weighted_from_the_leaves():
     items = read_items(
         [
             {"criterion": "code", "weight": 3, "parts": [{"id": "a", "criterion": "a"}, {"id": "b", "criterion": "b"}]},
@@ -139,14 +137,14 @@ def test_tree_is_weighted_from_the_leaves() -> None:
         [{"criterion": "y", "parts": [{"id": "a", "criterion": "x", "weight": 0}]}, {"id": "b", "criterion": "z"}],
     ],
 )
-def test_no_weight_is_a_state_and_no_score(items: Any) -> None:
+def test_no_weight_is_a_state_and_no_score(items):
     found = scored([case("a", items)], [judged("a", a=MET)], "scoring.checklist=weighted")
     assert found.verdicts[0].score is None
     assert found.metrics["score/mean"].value is None
 
 
 @pytest.mark.parametrize("rule", ["points", "weighted", "share", "required"])
-def test_bounds_hold_whatever_is_unknown(rule: Any) -> None:
+def test_bounds_hold_whatever_is_unknown(rule):
     draw = random.Random(7)
     for _ in range(50):
         items = read_items(
@@ -163,7 +161,7 @@ def test_bounds_hold_whatever_is_unknown(rule: Any) -> None:
         assert (min(values), max(values)) == pytest.approx((bounds.low, bounds.high))
 
 
-def test_unmet_prerequisite_makes_an_item_not_met() -> None:
+def test_unmet_prerequisite_makes_an_item_not_met():
     verdict = scored([case("a")], [judged("a", light=NOT, sugar=MET, rude=NOT)]).verdicts[0]
     sugar = next(item for item in verdict.items if item.id == "sugar")
     assert (sugar.answer, sugar.reason, sugar.judged) == (NOT, "prerequisite", MET)
@@ -180,9 +178,7 @@ def test_unmet_prerequisite_makes_an_item_not_met() -> None:
         (None, NOT, NOT, "prerequisite"),
     ],
 )
-def test_a_group_is_a_prerequisite_if_all_its_parts_are_met(
-    first: str | None, second: str | None, answer: str | None, reason: str
-) -> None:
+def test_a_group_is_a_prerequisite_if_all_its_parts_are_met(first, second, answer, reason):
     facts = [{"id": "light", "criterion": "Names light"}, {"id": "water", "criterion": "Names water"}]
     items = [
         {"id": "facts", "criterion": "States facts", "parts": facts},
@@ -202,9 +198,7 @@ def test_a_group_is_a_prerequisite_if_all_its_parts_are_met(
         ([NOT, NOT], NOT, "judged"),
     ],
 )
-def test_an_item_answered_twice_in_a_sample_counts_if_the_answers_agree(
-    answers: list[str | None], answer: str | None, reason: str
-) -> None:
+def test_an_item_answered_twice_in_a_sample_counts_if_the_answers_agree(answers, answer, reason):
     rest = judged("a", sugar=MET, rude=NOT)
     items = scored([case("a")], [*(judged("a", light=one) for one in answers), rest]).verdicts[0].items
     assert (items[0].answer, items[0].reason) == (answer, reason)
@@ -222,19 +216,19 @@ def test_an_item_answered_twice_in_a_sample_counts_if_the_answers_agree(
         (judged("a", light=MET, dark=MET), "case 'a': item 'dark' was judged, but is not in the checklist"),
     ],
 )
-def test_judgments_of_other_data_are_refused(judgment: Judgment, what: str) -> None:
+def test_judgments_of_other_data_are_refused(judgment, what):
     with pytest.raises(ConfigError) as error:
         scored([case("a")], [judgment])
     assert what in str(error.value)
 
 
-def test_a_case_without_a_checklist_is_refused() -> None:
+def test_a_case_without_a_checklist_is_refused():
     plain = Case("plain", "prompt", (Response("text"),))
     with pytest.raises(ConfigError, match=r"case 'plain': the case has no checklist; set mode\.checklist"):
         scored([case("a"), plain], [])
 
 
-def test_scores_of_several_responses_imply_a_comparison_without_items() -> None:
+def test_scores_of_several_responses_imply_a_comparison_without_items():
     judgments = [judged("a", light=MET, sugar=MET, rude=NOT), judged("a", unit=1, light=NOT, sugar=NOT, rude=NOT)]
     first, second, pair = scored([case("a", responses=2)], judgments).verdicts
     assert [len(verdict.items) for verdict in (first, second, pair)] == [3, 3, 0]
@@ -242,7 +236,7 @@ def test_scores_of_several_responses_imply_a_comparison_without_items() -> None:
 
 
 @pytest.mark.parametrize("unknown", [None, CANNOT])
-def test_unknown_item_is_no_score(unknown: str | None) -> None:
+def test_unknown_item_is_no_score(unknown):
     found = scored(
         [case("a"), case("b")],
         [judged("a", light=MET, sugar=MET, rude=NOT), judged("b", light=unknown, sugar=MET, rude=NOT)],
@@ -258,14 +252,14 @@ def test_unknown_item_is_no_score(unknown: str | None) -> None:
     assert cannot == pytest.approx(0.0 if unknown is None else 1 / 6)
 
 
-def test_samples_vote_and_a_split_is_missing() -> None:
+def test_samples_vote_and_a_split_is_missing():
     answers = [(MET, MET), (MET, NOT), (NOT, CANNOT)]
     judgments = [judged("a", k, light=light, sugar=sugar, rude=NOT) for k, (light, sugar) in enumerate(answers)]
     items = scored([case("a")], judgments, "mode.samples=3", "judge.temperature=1").verdicts[0].items
     assert [(item.answer, item.reason) for item in items] == [(MET, "judged"), (None, "split"), (NOT, "judged")]
 
 
-def test_a_panel_votes_on_items_and_keeps_each_judge() -> None:
+def test_a_panel_votes_on_items_and_keeps_each_judge():
     judgments = [
         judged("a", judge=name, light=light, sugar=MET, rude=NOT)
         for name, light in (("x", MET), ("y", NOT), ("z", MET))
@@ -277,7 +271,7 @@ def test_a_panel_votes_on_items_and_keeps_each_judge() -> None:
     assert found.metrics["checklist/met_rate"].value == pytest.approx(2 / 3)
 
 
-def test_agreement_with_annotators_by_item() -> None:
+def test_agreement_with_annotators_by_item():
     items = [
         {"criterion": "a", "label": True},
         {"criterion": "b", "label": False},
@@ -296,7 +290,7 @@ def test_agreement_with_annotators_by_item() -> None:
     )
 
 
-def test_rates_by_tag_and_by_item_that_cases_share() -> None:
+def test_rates_by_tag_and_by_item_that_cases_share():
     found = scored(
         [case("a"), case("b")],
         [judged("a", light=MET, sugar=MET, rude=NOT), judged("b", light=MET, sugar=NOT, rude=MET)],
@@ -316,7 +310,7 @@ def entry(name: str, ask: str, answers: list[tuple[str | None, ...]], items: Any
     return RunEntry(name, config, cases, made)
 
 
-def test_halo_is_the_change_towards_what_most_other_items_are() -> None:
+def test_halo_is_the_change_towards_what_most_other_items_are():
     alone = entry("alone", "each", [(MET, MET, NOT), (NOT, NOT, MET), (MET, NOT, CANNOT), (MET, MET, MET)])
     together = entry("together", "together", [(MET, MET, MET), (NOT, NOT, NOT), (MET, NOT, MET), (MET, MET, None)])
     for runs in ((alone, together), (together, alone)):
@@ -331,7 +325,7 @@ def test_halo_is_the_change_towards_what_most_other_items_are() -> None:
         assert (halo.worst_low, halo.worst_high) == pytest.approx((1 / 7, 3 / 7))
 
 
-def test_no_halo_of_different_checklists_or_the_same_way_of_asking() -> None:
+def test_no_halo_of_different_checklists_or_the_same_way_of_asking():
     answers: list[tuple[str | None, ...]] = [(MET, MET, NOT), (NOT, NOT, MET)]
     alone, again = entry("alone", "each", answers), entry("again", "each", answers)
     other = entry("other", "together", answers, "abd")
@@ -340,7 +334,7 @@ def test_no_halo_of_different_checklists_or_the_same_way_of_asking() -> None:
         assert not [row for row in between if "halo" in row.metric.name]
 
 
-def test_each_run_is_compared_by_its_own_checklist() -> None:
+def test_each_run_is_compared_by_its_own_checklist():
     answers: list[tuple[str | None, ...]] = [(MET, NOT), (MET, MET), (NOT, MET)]
     plain = entry("plain", "each", answers, "ab")
     heavy = [{"id": "a", "criterion": "Names a", "points": 9}, {"id": "b", "criterion": "Names b"}]
@@ -359,7 +353,7 @@ def test_each_run_is_compared_by_its_own_checklist() -> None:
         assert means.get("whole", 3.0) == 3.0
 
 
-def test_reasons_that_name_turns_which_the_judge_did_not_see_are_counted() -> None:
+def test_reasons_that_name_turns_which_the_judge_did_not_see_are_counted():
     before = render(
         [Part(1, "said", "user", "Hi"), Part(1, "said", "assistant", "Hello"), Part(2, "said", "user", "?")]
     )

@@ -1,7 +1,5 @@
 """Metrics of classes equal those of other libraries; their votes, and bounds over all that may be missing."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -401,9 +399,7 @@ def verdict(judgments: Sequence[Judgment], made: RunConfig | None = None) -> Ver
         (["pass", "pass", "fail", "fail", "other"], None, "split"),
     ],
 )
-def test_samples_vote_and_a_tie_for_the_first_place_is_a_split(
-    samples: list[str | None], name: str | None, reason: str
-) -> None:
+def test_samples_vote_and_a_tie_for_the_first_place_is_a_split(samples, name, reason):
     found = verdict([judged(said, number) for number, said in enumerate(samples)])
     assert (found.class_name, found.reason, found.label) == (name, reason, "pass")
     assert (found.winner, found.score) == (None, None)
@@ -421,13 +417,13 @@ def test_samples_vote_and_a_tie_for_the_first_place_is_a_split(
         ({"x": "pass", "y": "unsure", "z": None}, None, "split"),
     ],
 )
-def test_judges_of_a_panel_vote(votes: dict[str, str | None], name: str | None, reason: str) -> None:
+def test_judges_of_a_panel_vote(votes, name, reason):
     found = verdict([judged(said, judge=judge) for judge, said in votes.items()], config("x", "y", "z"))
     assert (found.class_name, found.reason, found.judge) == (name, reason, "panel")
     assert dict(found.votes) == votes
 
 
-def test_weights_of_judges_count_as_votes() -> None:
+def test_weights_of_judges_count_as_votes():
     said = [judged("pass", judge="x"), judged("fail", judge="y"), judged("fail", judge="z")]
     weighted = config("x", "y", "z", vote="weighted", weights={"x": 3})
     assert verdict(said, weighted).class_name == "pass"
@@ -435,13 +431,13 @@ def test_weights_of_judges_count_as_votes() -> None:
     assert verdict(said, even).reason == "split"
 
 
-def test_a_judge_whose_samples_are_split_has_no_vote() -> None:
+def test_a_judge_whose_samples_are_split_has_no_vote():
     said = [judged("pass", 0, "x"), judged("fail", 1, "x"), judged("fail", 0, "y"), judged("fail", 1, "y")]
     found = verdict(said, config("x", "y"))
     assert (found.class_name, dict(found.votes)) == ("fail", {"x": None, "y": "fail"})
 
 
-def test_every_response_has_a_row_with_its_label_and_those_of_annotators() -> None:
+def test_every_response_has_a_row_with_its_label_and_those_of_annotators():
     made = config()
     found = classes_of(made, [judged("fail"), judged("unsure", unit=1)])
     assert found.names == ("pass", "fail", "other")
@@ -451,7 +447,7 @@ def test_every_response_has_a_row_with_its_label_and_those_of_annotators() -> No
     assert found.probabilities is None
 
 
-def test_probabilities_are_those_of_the_classes_averaged_over_samples() -> None:
+def test_probabilities_are_those_of_the_classes_averaged_over_samples():
     def chances(**given: float) -> WeightedJudgment:
         return WeightedJudgment(classes={"pass": 0.0, "fail": 0.0, "other": 0.0, "unsure": 0.0, **given})
 
@@ -467,7 +463,7 @@ def test_probabilities_are_those_of_the_classes_averaged_over_samples() -> None:
     assert verdict(said).confidence == pytest.approx(0.7)
 
 
-def test_random_votes_agree_with_counting() -> None:
+def test_random_votes_agree_with_counting():
     rng = np.random.default_rng(5)
     counts = rng.integers(0, 4, (500, 4)).astype(float)
     for row, winner in zip(counts, elect(counts), strict=True):
@@ -476,7 +472,7 @@ def test_random_votes_agree_with_counting() -> None:
         assert winner == expected
 
 
-def test_a_panel_of_split_judges_is_split_and_one_without_answers_is_missing() -> None:
+def test_a_panel_of_split_judges_is_split_and_one_without_answers_is_missing():
     split = [judged(said, sample, judge) for judge in "xy" for sample, said in enumerate(("pass", "fail"))]
     assert verdict(split, config("x", "y")).reason == "split"
     unread = [judged(None, sample, judge) for judge in "xy" for sample in range(2)]
@@ -497,7 +493,7 @@ def repeated(answers: Sequence[Sequence[str | None]], **more: Any) -> dict[str, 
 
 
 @pytest.mark.parametrize("samples", [2, 4])
-def test_samples_that_contradict_each_other_are_not_missing(samples: int) -> None:
+def test_samples_that_contradict_each_other_are_not_missing(samples):
     """A coin for each sample: half of two samples are split; agreement beyond chance is 0, and nothing is missing."""
     coins = np.random.default_rng(samples).integers(0, 2, (200, samples))
     found = repeated([[("pass", "fail")[coin] for coin in row] for row in coins])
@@ -513,7 +509,7 @@ def test_samples_that_contradict_each_other_are_not_missing(samples: int) -> Non
     assert alpha.low < 0 < alpha.high
 
 
-def test_agreement_of_samples_is_corrected_for_chance() -> None:
+def test_agreement_of_samples_is_corrected_for_chance():
     """A judge that says one class in 97% of its answers, at random, agrees with itself in 94% of them by chance."""
     rare = np.random.default_rng(1).random((2000, 2)) < 0.03
     found = repeated([[("pass", "fail")[int(one)] for one in row] for row in rare])
@@ -521,7 +517,7 @@ def test_agreement_of_samples_is_corrected_for_chance() -> None:
     assert found["samples/alpha"].value == pytest.approx(0.0, abs=0.06)
 
 
-def test_missing_samples_are_missing_and_an_abstention_is_an_answer() -> None:
+def test_missing_samples_are_missing_and_an_abstention_is_an_answer():
     found = repeated([["pass", "pass"], ["unsure", "fail"], ["pass", None], [None, None]])
     assert (found["samples/flip_rate"].value, found["samples/flip_rate"].n) == (0.5, 2)
     assert found["samples/alpha"].missing == found["samples/unanimous"].missing == 2
@@ -529,7 +525,7 @@ def test_missing_samples_are_missing_and_an_abstention_is_an_answer() -> None:
     assert found["agreement/accuracy"].missing == 1
 
 
-def test_samples_of_each_judge_of_a_panel_are_compared() -> None:
+def test_samples_of_each_judge_of_a_panel_are_compared():
     made = config("x", "y")
     made = made.model_copy(update={"mode": made.mode.model_copy(update={"samples": 2})})
     said = [judged(answer, sample, judge) for judge in "xy" for sample, answer in enumerate(("pass", "fail"))]
@@ -545,18 +541,18 @@ def test_samples_of_each_judge_of_a_panel_are_compared() -> None:
         (Judgment("c", (0,), (0,), 0, "m", "ok", criteria={"quality": 3.0}), "it was not judged by class"),
     ],
 )
-def test_a_judgment_of_another_rubric_is_refused(judgment: Judgment, said: str) -> None:
+def test_a_judgment_of_another_rubric_is_refused(judgment, said):
     with pytest.raises(ConfigError, match=said):
         score_run(config(), [CASE], [judgment])
 
 
-def test_a_label_of_another_rubric_is_refused() -> None:
+def test_a_label_of_another_rubric_is_refused():
     case = Case("c", "q", (Response("a", class_name="passed"),))
     with pytest.raises(ConfigError, match="case 'c': the label 'passed' is not one of the classes pass, fail, other"):
         score_run(config(), [case], [])
 
 
-def test_a_class_is_not_scored_on_a_scale() -> None:
+def test_a_class_is_not_scored_on_a_scale():
     scale = config().model_copy(update={"rubric": RunConfig.model_fields["rubric"].default})
     with pytest.raises(ConfigError, match="it was judged by class, and the rubric is a scale"):
         score_run(scale, [CASE], [judged("pass")])

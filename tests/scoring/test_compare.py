@@ -1,7 +1,5 @@
 """Runs compared on the cases they share."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Score orders against verdicts on the same pairs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Labels of a part of the cases: corrected means, unequal probabilities, and transport to systems without labels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

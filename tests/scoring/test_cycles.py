@@ -1,7 +1,5 @@
 """Cycles, their chance level, edge rules, what to reverse, cycles by criterion, and intransitive ties."""
 
-from __future__ import annotations
-
 from itertools import combinations, permutations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The vote by Dawid and Skene's model: against a slow obvious version, published software, and planted judges."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The decision: what follows from which intervals, in which order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

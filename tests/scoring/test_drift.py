@@ -1,7 +1,5 @@
 """What changed between two runs, flips against noise, the decision by a margin, and looks at the same cases."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, replace
 from itertools import combinations, permutations, product
@@ -246,13 +244,11 @@ def test_only_cases_with_the_same_prompts_and_answers_are_compared():
     assert (found.changes.data, found.changes.shared, found.cases) == (50, 100, 50)
     assert (found.changes.only_before, found.changes.only_after) == (100, 1)
     assert found.changes.parts == ["data"]
-
-
-def test_checklists_are_data():
-    run = pairs(GOOD, LABELS)
     items = replace(run, cases=tuple(replace(case, checklist=(ChecklistItem("1", "x"),)) for case in run.cases))
     with pytest.raises(ConfigError, match="share no case with the same prompt"):
         measured(run, items)
+    found = measured(run, replace(run, judgments=()))
+    assert (found.state, found.flips) == ("unknown", None)
 
 
 def test_other_answers_are_compared_by_their_own_labels():
@@ -420,12 +416,6 @@ def test_agreement_is_better_if_the_interval_lies_above_none():
     assert measured(pairs(right_in(LABELS, 0.6, 2), LABELS), pairs(GOOD, LABELS)).better
     assert not measured(pairs(GOOD, LABELS), pairs(GOOD, LABELS)).better
     assert not measured(pairs(GOOD, [None] * 200), pairs(GOOD, [None] * 200)).better
-
-
-def test_a_run_without_any_answer():
-    run = pairs(GOOD, LABELS)
-    found = measured(run, replace(run, judgments=()))
-    assert (found.state, found.flips) == ("unknown", None)
 
 
 @given(

@@ -1,7 +1,5 @@
 """Rules on metrics: held, failed or undecided, and why."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -51,11 +49,11 @@ def ruled(rule: object, metric: str = "agreement/kappa", **settings: str) -> lis
         ({"worst_high": ">= 0.76"}, "failed"),
     ],
 )
-def test_the_interval_decides_a_rule_on_a_metric_and_any_other_number_by_itself(rule: object, state: str) -> None:
+def test_the_interval_decides_a_rule_on_a_metric_and_any_other_number_by_itself(rule, state):
     assert ruled(rule) == [state]
 
 
-def test_each_bound_is_a_rule_of_its_own() -> None:
+def test_each_bound_is_a_rule_of_its_own():
     assert ruled({"value": ">= 0.5, <= 0.75", "low": "> 0.9"}) == ["held", "undecided", "failed"]
     assert ruled(">= 0.65", by="value") == ["held"]
 
@@ -69,13 +67,13 @@ def test_each_bound_is_a_rule_of_its_own() -> None:
         ("conflict/nodes", "<= 5", "4 has no interval (none was requested); `by: value` decides by the value alone"),
     ],
 )
-def test_what_is_not_there_is_undecided_and_says_why(metric: str, rule: object, why: str) -> None:
+def test_what_is_not_there_is_undecided_and_says_why(metric, rule, why):
     [ruling] = judge_metrics(GateConfig.model_validate({metric: rule}), METRICS)
     assert (ruling.state, ruling.why) == ("undecided", why)
 
 
 @pytest.mark.parametrize(("right", "limit"), [(176, 0.91), (176, 0.85), (120, 0.65)])
-def test_an_undecided_rule_about_labels_says_how_many_more_would_decide(right: int, limit: float) -> None:
+def test_an_undecided_rule_about_labels_says_how_many_more_would_decide(right, limit):
     low, high = proportion_confint(right, 200, method="wilson")
     metric = Metric("agreement/accuracy", share := right / 200, low, high, 200)
     rules = GateConfig.model_validate({"agreement/accuracy": f">= {limit}", "position/consistency": f">= {limit}"})
@@ -89,7 +87,7 @@ def test_an_undecided_rule_about_labels_says_how_many_more_would_decide(right: i
     assert (other.state, other.labels_needed) == ("undecided", None)
 
 
-def test_a_name_that_only_the_run_could_tell_to_be_wrong_fails() -> None:
+def test_a_name_that_only_the_run_could_tell_to_be_wrong_fails():
     [ruling] = judge_metrics(GateConfig.model_validate({"agreement/kapa": ">= 0"}), METRICS)
     assert ruling.state == "failed"
     assert ruling.why == "no such metric in this run; did you mean 'agreement/kappa'?"
@@ -107,12 +105,12 @@ def test_a_name_that_only_the_run_could_tell_to_be_wrong_fails() -> None:
         ({"undecided": "maybe"}, "'pass', 'fail' or 'exit_5'"),
     ],
 )
-def test_a_rule_that_cannot_be_read_is_said(given: object, said: str) -> None:
+def test_a_rule_that_cannot_be_read_is_said(given, said):
     with pytest.raises(ValidationError, match=said):
         GateConfig.model_validate(given)
 
 
-def test_a_gate_comes_back_from_its_own_values() -> None:
+def test_a_gate_comes_back_from_its_own_values():
     gate = GateConfig.model_validate({"a": ">= 1, < 2", "no_worse_than": {"run": "r"}, "undecided": "fail"})
     assert GateConfig.model_validate(gate.model_dump(mode="json")) == gate
     assert gate
@@ -129,11 +127,11 @@ def test_a_gate_comes_back_from_its_own_values() -> None:
         ("judge/x/agreement/accuracy", False),
     ],
 )
-def test_it_is_known_whether_less_is_better(metric: str, less: bool) -> None:
+def test_it_is_known_whether_less_is_better(metric, less):
     assert less_is_better(LeadRule(run="r", metric=metric)) is less
 
 
-def test_or_it_has_to_be_said() -> None:
+def test_or_it_has_to_be_said():
     with pytest.raises(ConfigError, match="write better: higher"):
         less_is_better(LeadRule(run="r", metric="win_rate/a"))
     assert not less_is_better(LeadRule(run="r", metric="win_rate/a", better="higher"))
@@ -141,7 +139,7 @@ def test_or_it_has_to_be_said() -> None:
 
 @pytest.mark.parametrize("wanted", USES[2:])
 @pytest.mark.parametrize(("use", "possible"), [(use, best) for k, use in enumerate(USES) for best in USES[k:]])
-def test_a_decision_is_held_if_good_enough_and_undecided_while_it_may_be(use: str, possible: str, wanted: str) -> None:
+def test_a_decision_is_held_if_good_enough_and_undecided_while_it_may_be(use, possible, wanted):
     decision = Decision(use, "undecided", "pair", METRICS["agreement/kappa"], labels_needed=40, possible=possible)
     ruling = judge_decision(wanted, decision, "A sentence.")
     ranks = [USES.index(name) for name in (use, possible, wanted)]
@@ -154,6 +152,6 @@ def test_a_decision_is_held_if_good_enough_and_undecided_while_it_may_be(use: st
     assert ruling.why.endswith(": A sentence.")
 
 
-def test_a_decision_without_labels_is_undecided() -> None:
+def test_a_decision_without_labels_is_undecided():
     ruling = judge_decision("rates", Decision("unknown", "no_labels", "pair"), "Label first.")
     assert (ruling.metric, ruling.state, ruling.value, ruling.n) == ("decision", "undecided", None, 0)

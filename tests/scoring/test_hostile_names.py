@@ -1,7 +1,5 @@
 """Names from data in names of metrics, notes and findings: no invisible character, and no two names become one."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -112,7 +110,7 @@ FAMILIES: Mapping[str, tuple[Callable[[str], Scores], str]] = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_name_of_a_metric_and_no_finding_has_an_invisible_character(family: str) -> None:
+def test_no_name_of_a_metric_and_no_finding_has_an_invisible_character(family):
     build, start = FAMILIES[family]
     scores = build(HOSTILE)
     mode = "pairwise" if family not in ("transport", "checklists") else "pointwise"
@@ -124,13 +122,13 @@ def test_no_name_of_a_metric_and_no_finding_has_an_invisible_character(family: s
     assert [text for text in texts if not is_visible(text)] == []
 
 
-def test_names_without_invisible_characters_are_kept() -> None:
+def test_names_without_invisible_characters_are_kept():
     for name in ("openai/gpt-4o (new)", "Ünïcode 中文 模型", "a=b", "x_1b_"):
         assert {f"ranking/rating/{name}", f"ranking/win_rate/{name}"} <= set(of_systems(name).metrics)
 
 
 @given(st.lists(st.text(), unique=True))
-def test_no_two_names_become_one(names: list[str]) -> None:
+def test_no_two_names_become_one(names):
     found = visible_names(names)
     assert list(found) == names
     assert len({*found.values()}) == len(names)
@@ -138,7 +136,7 @@ def test_no_two_names_become_one(names: list[str]) -> None:
 
 
 @given(st.lists(st.text(min_size=1, max_size=20), min_size=1, unique=True))
-def test_no_two_slices_become_one(values: list[str]) -> None:
+def test_no_two_slices_become_one(values):
     cases = [Case(str(n), "", (Response("a"),), metadata={"c": value}) for n, value in enumerate(values)]
     slices = slices_of("c", cases)
     assert slices.members.sum(axis=0).tolist() == [1] * len(values)
@@ -146,7 +144,7 @@ def test_no_two_slices_become_one(values: list[str]) -> None:
     assert all(map(is_visible, slices.values))
 
 
-def test_values_with_parts_are_json_and_blank_ones_are_quoted() -> None:
+def test_values_with_parts_are_json_and_blank_ones_are_quoted():
     values = [{"é": True}, [["a", None]], " ", "plain"]
     cases = [Case(f"c{n}", "q", (), metadata={"kind": value}) for n, value in enumerate(values)]
     assert {*slices_of("kind", cases).values} == {'{"é": true}', '["a", null]', " ", "plain"}
@@ -155,6 +153,6 @@ def test_values_with_parts_are_json_and_blank_ones_are_quoted() -> None:
     assert any("col  “ ”, " in text for text in texts), texts
 
 
-def test_the_codes_of_slices_are_distinct() -> None:
+def test_the_codes_of_slices_are_distinct():
     cases = [Case(str(n), "", (Response("a"),), metadata={"c": value}) for n, value in enumerate(["a=b", "a_3d_b"])]
     assert slices_of("c", cases).values == ("a_3d_b_2", "a_3d_b")

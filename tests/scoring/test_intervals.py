@@ -1,7 +1,5 @@
 """Intervals: cases or clusters of them are resampled, never rows, and hold the truth as often as they say."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise, product
 
@@ -542,7 +540,7 @@ def accuracy(value: float, n: int, z: float = 1.959964) -> Metric:
 
 @pytest.mark.parametrize("value", [0.5, 0.7, 0.9])
 @pytest.mark.parametrize("width", [0.02, 0.04])
-def test_with_many_labels_at_hand_it_is_the_normal_sample_size_and_what_chance_adds(value: float, width: float):
+def test_with_many_labels_at_hand_it_is_the_normal_sample_size_and_what_chance_adds(value, width):
     n = 100
     at_hand = accuracy(value, n, z=1.9842 * (n / (n - 1)) ** 0.5)
     normal = samplesize_confint_proportion(value, width / 2)
@@ -569,7 +567,7 @@ def test_a_narrow_interval_needs_none_and_a_narrower_one_more():
         Metric("nothing", 0.5, 0.4, 0.6, 100),
     ],
 )
-def test_no_number_where_labels_do_not_determine_the_interval(metric: Metric):
+def test_no_number_where_labels_do_not_determine_the_interval(metric):
     assert labels_for_width(metric, 0.01, 0.95) is None
 
 

@@ -1,7 +1,5 @@
 """The judge configurations of a sweep in order, held against scipy and statsmodels."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 
 import numpy as np

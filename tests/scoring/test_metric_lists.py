@@ -1,7 +1,5 @@
 """A metric is a function whose parameters are values of the run, and a row of the catalog."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import replace
 from importlib import import_module
@@ -23,7 +21,7 @@ from evalkit.scoring.stats.bootstrap import Tally
 LISTED = (*EACH, *EXTRAS, *RUN)
 
 
-def test_a_new_metric_needs_no_line_outside_its_function_and_its_row(monkeypatch, configure, make_case, passes) -> None:
+def test_a_new_metric_needs_no_line_outside_its_function_and_its_row(monkeypatch, configure, make_case, passes):
     def sure_statistics(verdicts):
         sure = verdicts.confidence > 0.9
         return [verdicts.tally.rate("tie_rate/sure", sure, verdicts.present, verdicts.missing)], {"sure": {"rows": 1}}
@@ -38,7 +36,7 @@ def test_a_new_metric_needs_no_line_outside_its_function_and_its_row(monkeypatch
     assert scored.details["sure"] == {"rows": 1}
 
 
-def test_a_function_is_called_where_all_it_needs_is_known() -> None:
+def test_a_function_is_called_where_all_it_needs_is_known():
     def one(items, weights=None):
         return [Tally.each(1).rate("one", items, items, None if weights is None else weights > 0)]
 
@@ -52,7 +50,7 @@ def test_a_function_is_called_where_all_it_needs_is_known() -> None:
     assert computed((one,), {"items": some, "weights": np.ones(1)})[0][0].missing == 1
 
 
-def test_no_function_of_metrics_is_forgotten() -> None:
+def test_no_function_of_metrics_is_forgotten():
     known = {name for function in LISTED for name in inspect.signature(function).parameters}
     for module in iter_modules([str(Path(metrics.__file__).parent)]):
         for name, function in inspect.getmembers(
@@ -67,7 +65,7 @@ def test_no_function_of_metrics_is_forgotten() -> None:
 
 def test_a_new_coefficient_in_one_place_appears_for_pairs_classes_and_annotators(
     monkeypatch, configure, make_case, passes
-) -> None:
+):
     raters = ("pairs", "classes", "items", "annotators", "panel")
     new = coefficients.Coefficient(coefficients.accuracy, lambda unread: (0.0, 1.0), raters)
     monkeypatch.setitem(coefficients.COEFFICIENTS, "observed", new)

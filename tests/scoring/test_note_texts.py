@@ -1,7 +1,5 @@
 """Notes of metrics: each part of a note in the code is in the catalog of notes, and found again with its arguments."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator
@@ -126,11 +124,11 @@ def parsed(path: Path) -> tuple[ast.Module, dict[str, list[ast.AST]]]:
     return tree, scopes
 
 
-def test_every_note_in_the_code_is_in_the_catalog() -> None:
+def test_every_note_in_the_code_is_in_the_catalog():
     assert unknown((path, *note) for path in FILES for note in notes_in(path)) == [], ADD
 
 
-def test_every_note_of_a_run_is_in_the_catalog() -> None:
+def test_every_note_of_a_run_is_in_the_catalog():
     files = [
         path for name in NOTED for path in ([ROOT / name] if name.endswith(".py") else (ROOT / name).rglob("*.py"))
     ]
@@ -162,7 +160,7 @@ def fits(template: str, known: str) -> bool:
     return pattern(known).fullmatch(template) is not None
 
 
-def test_every_note_of_the_catalog_is_in_the_code() -> None:
+def test_every_note_of_the_catalog_is_in_the_code():
     code = "\n".join(path.read_text("utf-8") for path in sorted(ROOT.rglob("*.py")))
     longest = {known: max(known.split("{}"), key=len).strip(" ',(:") for known in TEMPLATES}
     # The first or last words of some are arguments in the code, such as "one {unit}: no interval".
@@ -170,7 +168,7 @@ def test_every_note_of_the_catalog_is_in_the_code() -> None:
 
 
 @pytest.mark.parametrize("text", [text.message for text in NOTES])
-def test_a_note_is_found_with_its_arguments_in_both_languages(text: str) -> None:
+def test_a_note_is_found_with_its_arguments_in_both_languages(text):
     names = re.findall(r"\{(\w+)\}", text)
     words = {"units": "cases", "effect": "cases × orders", "facet": "order", "state": "invalidated", "what": "pairs"}
     values = {name: words.get(name, f"{k}7") for k, name in enumerate(names, 1)}
@@ -183,7 +181,7 @@ def test_a_note_is_found_with_its_arguments_in_both_languages(text: str) -> None
     )
 
 
-def test_several_parts_are_translated_one_by_one_and_unknown_ones_stay() -> None:
+def test_several_parts_are_translated_one_by_one_and_unknown_ones_stay():
     note = "no response has a score; a remark of a plug-in; no label is 'cases'; "
     english, chinese = in_every_language(note_text(note))
     assert english == note.removesuffix("; ")
@@ -191,7 +189,7 @@ def test_several_parts_are_translated_one_by_one_and_unknown_ones_stay() -> None
     assert in_every_language(note_text("")) == ("", "")
 
 
-def test_counts_and_places_of_what_a_note_names() -> None:
+def test_counts_and_places_of_what_a_note_names():
     same = in_every_language(note_text("cases with two identical responses: 3 (first: data.jsonl:7)"))[1]
     assert same == "两个回答完全相同的样本：3（首见于 data.jsonl:7）"
     dropped = in_every_language(note_text("rows dropped by dataset.filter: 1,204 of 4,000"))[1]
@@ -199,12 +197,12 @@ def test_counts_and_places_of_what_a_note_names() -> None:
     assert in_every_language(note_text("a plug-in: counts"))[1] == "a plug-in: counts"
 
 
-def test_the_rule_for_criteria_that_cancel_out_is_in_chinese() -> None:
+def test_the_rule_for_criteria_that_cancel_out_is_in_chinese():
     note = "scoring.aggregate=auto: verdicts are the weighted mean of the winners by criterion (accuracy 0.5)"
     _, chinese = in_every_language(note_text(f"{note}; where they cancel out, the judge's overall winner"))
     assert chinese.endswith("（accuracy 0.5）；相互抵消时取裁判给出的总体胜者")
 
 
-def test_a_note_of_any_length_is_read_at_once() -> None:
+def test_a_note_of_any_length_is_read_at_once():
     note = "1 labels and " * 40_000
     assert in_every_language(note_text(note)) == (note, note)

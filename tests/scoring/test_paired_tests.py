@@ -1,9 +1,6 @@
 """Tests of two runs, and adjustments for many."""
 
-from __future__ import annotations
-
 import gc
-from collections.abc import Iterator
 from itertools import combinations, product
 
 import numpy as np
@@ -32,7 +29,7 @@ from evalkit.types import Verdict
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _little_to_collect() -> Iterator[None]:
+def _little_to_collect():
     """statsmodels collects garbage at each call of `multipletests`, over all that a long session has imported."""
     gc.freeze()
     yield

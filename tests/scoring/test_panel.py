@@ -1,7 +1,5 @@
 """Panels: votes on verdicts and scores, against slow obvious versions, and what is said of the judges beside them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Errors that judges of a panel share, and the best judges for the money, against brute force; findings on both."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """Figures that others published, from the texts and scores they published, also of three judges as a panel."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

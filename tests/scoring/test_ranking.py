@@ -1,7 +1,5 @@
 """Ratings, ranks and win rates of systems, and the pairs and scores that rankings imply."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import choix

@@ -1,7 +1,5 @@
 """Confidence recalibrated out of fold, and penalized logistic regression against published and exact results."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Rewards: their margins, AUC and slope against scikit-learn, and what has no worst case or no unit."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Several samples of one question, and components of variance against every pair of observations."""
 
-from __future__ import annotations
-
 import statistics
 from itertools import combinations, product
 

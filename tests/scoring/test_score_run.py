@@ -1,13 +1,9 @@
 """The whole of scoring: pure, total, the same for the same input, in bounded memory, and its rare ways."""
 
-from __future__ import annotations
-
 import math
 import weakref
 from dataclasses import astuple, replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -329,9 +325,7 @@ PANEL = "judge={name: p, judges: [{model: simulated/good}, {model: simulated/noi
     ],
     ids=["pairs", "panel", "scores", "lists", "classes", "checklists"],
 )
-def test_they_are_those_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str], row: dict[str, Any]
-) -> None:
+def test_they_are_those_of_a_run(tmp_path, monkeypatch, overrides, row):
     monkeypatch.chdir(tmp_path)
     words = [*overrides, "tracking=none", "store.mode=off", "scoring.bootstrap=20"]
     cases = [{"id": str(number), "prompt": f"Write {number}", **row} for number in range(4)]
@@ -360,7 +354,7 @@ def label_of(case: Case, i: int, j: int) -> int:
     return int(pairs.label[pairs.place(0, i, j)])
 
 
-def test_the_annotators_majority_labels_the_other_pairs_of_a_case() -> None:
+def test_the_annotators_majority_labels_the_other_pairs_of_a_case():
     case = three({"ann": {"0,2": "A", "1,2": "B", "5,6": "A"}, "ben": {"0,2": "A", "1,2": "A"}, "cid": {"0,2": "B"}})
     assert label_of(case, 0, 2) == A
     assert label_of(case, 1, 2) == NONE  # one against one
@@ -369,7 +363,7 @@ def test_the_annotators_majority_labels_the_other_pairs_of_a_case() -> None:
     assert pairs.find(np.array([0, 1]), np.array([1, 0]), np.array([2, 1])).tolist() == [2, 3]
 
 
-def test_identical_texts_are_tossed_for_by_their_places() -> None:
+def test_identical_texts_are_tossed_for_by_their_places():
     case = Case("c", "question", tuple(Response("same") for _ in range(4)))
     pairs = [(i, j) for i in range(4) for j in range(4) if i != j]
     assert {coin(case, i, j) for i, j in pairs} == {1, -1}
@@ -402,7 +396,7 @@ def entry(configure, make_case, passes):
         ({"metric": "agreement/spearman"}, 40, "interval", "undecided"),
     ],
 )
-def test_a_run_is_held_against_another_by_the_interval_of_the_difference(entry, rule, right, by, state) -> None:
+def test_a_run_is_held_against_another_by_the_interval_of_the_difference(entry, rule, right, by, state):
     lead = LeadRule(run="there", **rule)
     ruling = judge_lead(lead, entry("mine", right), entry("main", 39 if rule else 40), SETTINGS, by)
     assert (ruling.metric, ruling.state) == (lead.metric, state), ruling.why
@@ -410,7 +404,7 @@ def test_a_run_is_held_against_another_by_the_interval_of_the_difference(entry, 
     assert ruling.rule.endswith(f"by more than {lead.margin:g}" if lead.margin else "no worse than main")
 
 
-def test_runs_on_different_scales_are_not_decided(pointwise, make_case, judged) -> None:
+def test_runs_on_different_scales_are_not_decided(pointwise, make_case, judged):
     cases = tuple(make_case(str(k)) for k in range(6))
     judgments = tuple(judged(str(k), (0,), criteria={"quality": 1.0 + k % 3}) for k in range(6))
     mine, main = (RunEntry(name, pointwise(rubric={"max": most}), cases, judgments) for name, most in SCALES.items())
@@ -427,7 +421,7 @@ def test_runs_on_different_scales_are_not_decided(pointwise, make_case, judged) 
         (["undecided", "failed"], False, "failed"),
     ],
 )
-def test_a_gate_is_as_its_gravest_rule(states, strict, state) -> None:
+def test_a_gate_is_as_its_gravest_rule(states, strict, state):
     rules = {"held": ">= 0.1", "undecided": ">= 0.5", "failed": ">= 0.9"}
     metrics = {f"rate/{k}": Metric(f"rate/{k}", 0.5, 0.4, 0.6) for k in range(len(states))}
     config = GateConfig.model_validate({f"rate/{k}": rules[name] for k, name in enumerate(states)})
@@ -440,7 +434,7 @@ def test_a_gate_is_as_its_gravest_rule(states, strict, state) -> None:
 
 def test_a_third_partys_rows_come_first_and_a_rule_that_fails_is_its_own_error(
     monkeypatch, configure, make_case, passes
-) -> None:
+):
     def fail(*_: object) -> list[Metric]:
         raise ZeroDivisionError("nothing to divide by")
 
@@ -464,7 +458,7 @@ def test_a_third_partys_rows_come_first_and_a_rule_that_fails_is_its_own_error(
         score_run(config, [make_case("c", label="A")], passes("c", 1.0, 1.0))
 
 
-def test_a_catalog_says_what_its_rows_say() -> None:
+def test_a_catalog_says_what_its_rows_say():
     assert CATALOG.chance("position/first_rate") == 0.5
     assert CATALOG.chance("nothing") is None
     assert CATALOG.spec("agreement/kappa").is_coefficient  # type: ignore[union-attr]
@@ -472,7 +466,7 @@ def test_a_catalog_says_what_its_rows_say() -> None:
     assert CATALOG.main(["tie_rate", "agreement/accuracy", "nothing"], 1) == ["tie_rate"]
 
 
-def test_a_metric_of_a_criterion_needs_that_criterion(configure) -> None:
+def test_a_metric_of_a_criterion_needs_that_criterion(configure):
     named = [row.name for row in CATALOG.rows if row.placeholders == ("criterion",)]
     assert named
     for name in named:
@@ -482,7 +476,7 @@ def test_a_metric_of_a_criterion_needs_that_criterion(configure) -> None:
             assert fits(match, configure(), lambda: []) is expected
 
 
-def test_a_column_for_clusters_that_no_case_has() -> None:
+def test_a_column_for_clusters_that_no_case_has():
     cases = [Case("c", "question", (Response("x"),), metadata={"topic": "history"})]
     for column in (None, "id", "prompt", "topic"):
         check_column(column, iter(cases))
@@ -490,7 +484,7 @@ def test_a_column_for_clusters_that_no_case_has() -> None:
         check_column("topics", cases)
 
 
-def test_correlations_without_different_grades_or_with_too_many_rows_have_no_bounds(monkeypatch) -> None:
+def test_correlations_without_different_grades_or_with_too_many_rows_have_no_bounds(monkeypatch):
     equal, none = np.ones(3), np.zeros(0)
     assert kendall_bounds(np.arange(3.0), equal, none, float("nan")) == (None, None)
     assert pearson_bounds(np.arange(3.0), equal, none, (0.0, 5.0)) == (None, None)
@@ -498,6 +492,6 @@ def test_correlations_without_different_grades_or_with_too_many_rows_have_no_bou
     assert pearson_bounds(np.arange(3.0), np.arange(3.0), none, (0.0, 5.0)) == (None, None)
 
 
-def test_clusters_are_told_only_where_there_are_any() -> None:
+def test_clusters_are_told_only_where_there_are_any():
     assert Clusters.each(3).note() is None
     assert Clusters.by_key([1, 1, 2], "topic").note() is not None

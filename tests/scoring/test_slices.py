@@ -1,7 +1,5 @@
 """Metrics by slice: the values of a slice, which differences are significant, and shrunk estimates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast

@@ -1,7 +1,5 @@
 """Metrics that can stop a run, and their intervals that hold at every look: a slow version, and simulations."""
 
-from __future__ import annotations
-
 import random
 from functools import cache
 from math import log
@@ -61,7 +59,7 @@ def judged(mode: str, count: int, seed: int) -> tuple[list[Case], list[Judgment]
 
 @settings(max_examples=5)
 @given(st.sampled_from([*MODES]), st.integers(0, 99))
-def test_the_values_of_a_cluster_depend_on_no_other_cluster(mode: str, seed: int) -> None:
+def test_the_values_of_a_cluster_depend_on_no_other_cluster(mode, seed):
     made = config(*MODES[mode])
     cases, judgments = judged(mode, 8, seed)
     whole = score_without_intervals(made, cases, judgments)
@@ -82,7 +80,7 @@ def test_the_values_of_a_cluster_depend_on_no_other_cluster(mode: str, seed: int
                 assert getattr(own, name)[0] == pytest.approx(getattr(whole_sums, name)[place]), metric
 
 
-def test_a_run_that_stops_has_sequences_for_what_can_stop_it() -> None:
+def test_a_run_that_stops_has_sequences_for_what_can_stop_it():
     cases, judgments = judged("pairs", 40, 1)
     plain = score_run(config(), cases, judgments)
     made = config(STOP)
@@ -105,7 +103,7 @@ def test_a_run_that_stops_has_sequences_for_what_can_stop_it() -> None:
     assert unset.metrics["win_rate/a"] == before
 
 
-def test_a_metric_without_a_value_has_no_sequence() -> None:
+def test_a_metric_without_a_value_has_no_sequence():
     cases, judgments = judged("pairs", 6, 2)
     made = config("runner.stop={metric: agreement/accuracy, width: 0.5, largest: 2}")
     unlabeled = [Case(case.id, case.prompt, case.responses) for case in cases]
@@ -115,7 +113,7 @@ def test_a_metric_without_a_value_has_no_sequence() -> None:
     assert found.metrics["win_rate/a"].note == NOTE
 
 
-def test_what_cannot_stop_a_run() -> None:
+def test_what_cannot_stop_a_run():
     some = np.ones(4, dtype=bool)
     rate = Tally.each(4).rate("win_rate/a", some, some, ~some)
     assert can_stop(rate)
@@ -129,7 +127,7 @@ def test_what_cannot_stop_a_run() -> None:
         assert not can_stop(other)
 
 
-def test_settled_is_what_the_interval_says() -> None:
+def test_settled_is_what_the_interval_says():
     made = config(STOP)
     metric = Metric("win_rate/a", 0.5, 0.25, 0.75)
     assert is_settled(made, {"win_rate/a": metric})
@@ -139,7 +137,7 @@ def test_settled_is_what_the_interval_says() -> None:
     assert not is_settled(config(), {"win_rate/a": metric})
 
 
-def test_sums_of_later_clusters_are_added() -> None:
+def test_sums_of_later_clusters_are_added():
     one, other = (
         ClusterSums(np.array(least), np.array(most), np.ones(len(least)), (0.0, 1.0))
         for least, most in (([0.0, 1.0], [1.0, 1.0]), ([1.0], [1.0]))

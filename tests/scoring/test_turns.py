@@ -1,7 +1,5 @@
 """Turns and steps of conversations: each metric by a slow, obvious version, and what the findings say of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

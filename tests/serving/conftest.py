@@ -1,8 +1,5 @@
 """Gives each test a server that judges, and the folder of a judge that was validated against it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,7 @@ from evalkit.serving.folder import write_judge
 from tests.support.command_line import fake
 from tests.support.fake_provider import Provider, Reply, serving
 from tests.support.judging import good_first, judging
-from tests.support.serving import Served, served
+from tests.support.serving import served
 
 CASES = [
     {
@@ -45,7 +42,7 @@ def make_judge(provider: Provider, folder: Path, *words: str, cases: Any = CASES
 
 
 @pytest.fixture
-def provider(module_provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Provider:
+def provider(module_provider, monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     monkeypatch.delenv("EVALKIT_SERVE_KEY", raising=False)  # of `shared`
     monkeypatch.chdir(tmp_path)
@@ -55,14 +52,14 @@ def provider(module_provider: Provider, monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.fixture
-def judge_folder(finished: Callable[..., None], provider: Provider, tmp_path: Path) -> Path:
+def judge_folder(finished, provider, tmp_path):
     finished("judge", lambda: make_judge(provider, tmp_path))
     provider.requests.clear()
     return tmp_path / "judge"
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def shared(tmp_path_factory):
     """A judge over HTTP and MCP that asks for a key, for all tests of a module."""
     folder = tmp_path_factory.mktemp("shared")
     store = f"store.url={folder / 'store.db'}"

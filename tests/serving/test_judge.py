@@ -1,7 +1,5 @@
 """A validated judge as a value: same verdicts as its run, one payment for equal requests, nothing of the run's data."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import nullcontext
@@ -42,7 +40,7 @@ def kinds(verdict: Any) -> list[str]:
     return [warning.kind for warning in verdict.trust.warnings]
 
 
-def test_a_stored_case_has_the_verdict_of_the_run_and_costs_nothing(judge_folder: Path, provider: Provider) -> None:
+def test_a_stored_case_has_the_verdict_of_the_run_and_costs_nothing(judge_folder, provider):
     sent = len(provider.requests)
     run = read_run(judge_folder.parent / "run")
     verdict = load(judge_folder, provider).sync(**FIELDS)
@@ -54,13 +52,13 @@ def test_a_stored_case_has_the_verdict_of_the_run_and_costs_nothing(judge_folder
     json.dumps(verdict.json(), allow_nan=False)
 
 
-def test_a_run_folder_is_a_judge_too(judge_folder: Path, provider: Provider) -> None:
+def test_a_run_folder_is_a_judge_too(judge_folder, provider):
     judge = load(judge_folder.parent / "run", provider)
     assert judge.sync(**FIELDS).winner == "A"
     assert judge.trust == load(judge_folder, provider).trust
 
 
-async def test_equal_requests_in_flight_are_paid_for_once(judge_folder: Path, provider: Provider) -> None:
+async def test_equal_requests_in_flight_are_paid_for_once(judge_folder, provider):
     sent = len(provider.requests)
     async with load(judge_folder, provider, store={"mode": "off"}) as judge:
         verdicts = await asyncio.gather(*(judge(**NEW) for _ in range(20)))
@@ -68,7 +66,7 @@ async def test_equal_requests_in_flight_are_paid_for_once(judge_folder: Path, pr
     assert len(provider.requests) - sent == 2  # both orders
 
 
-async def test_a_failed_call_is_missing_and_is_made_again_next_time(judge_folder: Path, provider: Provider) -> None:
+async def test_a_failed_call_is_missing_and_is_made_again_next_time(judge_folder, provider):
     async with load(judge_folder, provider, runner={"retries": 0}) as judge:
         provider.rule = lambda _: refused(500, "down")
         verdict = await judge(**NEW)
@@ -77,9 +75,7 @@ async def test_a_failed_call_is_missing_and_is_made_again_next_time(judge_folder
         assert (await judge(**NEW)).winner == "B"
 
 
-async def test_a_judge_that_cannot_be_called_is_an_error_for_everybody_and_can_recover(
-    judge_folder: Path, provider: Provider
-) -> None:
+async def test_a_judge_that_cannot_be_called_is_an_error_for_everybody_and_can_recover(judge_folder, provider):
     provider.rule = lambda _: refused(401, "wrong key")
     async with load(judge_folder, provider) as judge:
         ends = await asyncio.gather(
@@ -90,7 +86,7 @@ async def test_a_judge_that_cannot_be_called_is_an_error_for_everybody_and_can_r
         assert (await judge(**NEW)).winner == "B"
 
 
-async def test_the_budget_holds_for_all_calls_together(judge_folder: Path, provider: Provider) -> None:
+async def test_the_budget_holds_for_all_calls_together(judge_folder, provider):
     sent = len(provider.requests)
     async with load(judge_folder, provider, runner={"budget_calls": 3}) as judge:
         cases = [{**NEW, "prompt": f"Question {n}?"} for n in range(4)]
@@ -99,7 +95,7 @@ async def test_the_budget_holds_for_all_calls_together(judge_folder: Path, provi
     assert [verdict.error_kind for verdict in verdicts][-1] == "budget"
 
 
-async def test_a_batch_has_a_verdict_for_each_case_in_order(judge_folder: Path, provider: Provider) -> None:
+async def test_a_batch_has_a_verdict_for_each_case_in_order(judge_folder, provider):
     turned = {**FIELDS, "response_a": FIELDS["response_b"], "response_b": FIELDS["response_a"]}
     async with load(judge_folder, provider) as judge:
         verdicts = await judge.batch([{**FIELDS, "id": "x"}, {**turned, "id": "x"}, NEW])
@@ -120,9 +116,7 @@ async def test_a_batch_has_a_verdict_for_each_case_in_order(judge_folder: Path, 
         ({"prompt": 3, "response_a": ["x"], "response_b": "y"}, "case: response_a is a list, not a text; pass a text$"),
     ],
 )
-def test_other_fields_are_refused_before_a_call(
-    judge_folder: Path, provider: Provider, fields: dict[str, Any], fault: str
-) -> None:
+def test_other_fields_are_refused_before_a_call(judge_folder, provider, fields, fault):
     sent = len(provider.requests)
     with pytest.raises(EvalkitError, match=fault) as error:
         load(judge_folder, provider).sync(**fields)
@@ -130,13 +124,13 @@ def test_other_fields_are_refused_before_a_call(
     assert len(provider.requests) == sent
 
 
-def test_its_folder_holds_no_key_no_path_and_no_case(judge_folder: Path, tmp_path: Path) -> None:
+def test_its_folder_holds_no_key_no_path_and_no_case(judge_folder, tmp_path):
     texts = b"".join(file.read_bytes() for file in judge_folder.iterdir())
     for absent in (b"sk-test", str(tmp_path).encode(), b"strengthens", b"Question 1"):
         assert absent not in texts
 
 
-def test_a_changed_file_is_refused(judge_folder: Path, provider: Provider) -> None:
+def test_a_changed_file_is_refused(judge_folder, provider):
     file = judge_folder / JUDGE
     file.write_text(file.read_text().replace("temperature: 0.0", "temperature: 1.0"))
     with pytest.raises(ConfigError, match="changed after the export"):
@@ -144,14 +138,14 @@ def test_a_changed_file_is_refused(judge_folder: Path, provider: Provider) -> No
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 2}', '{"format": 1, "decision": {"use": "gold"}}'])
-def test_a_damaged_trust_file_is_one_line(judge_folder: Path, provider: Provider, content: str) -> None:
+def test_a_damaged_trust_file_is_one_line(judge_folder, provider, content):
     (judge_folder / TRUST).write_text(content)
     with pytest.raises(ConfigError) as error:
         load(judge_folder, provider)
     assert "\n" not in str(error.value)
 
 
-def test_a_server_that_is_not_repeated_gets_no_key(judge_folder: Path, provider: Provider) -> None:
+def test_a_server_that_is_not_repeated_gets_no_key(judge_folder, provider):
     sent = len(provider.requests)
     for other in (None, "http://127.0.0.1:1/v1"):
         with pytest.raises(ConfigError, match="would get your key"):
@@ -172,7 +166,7 @@ def test_a_server_that_is_not_repeated_gets_no_key(judge_folder: Path, provider:
         ("https://api.anthropic.com/v1", False),
     ],
 )
-def test_the_providers_own_server_needs_no_repetition(judge_folder: Path, api_base: str, is_own: bool) -> None:
+def test_the_providers_own_server_needs_no_repetition(judge_folder, api_base, is_own):
     read = read_judge(judge_folder)
     config = read.config.with_({"judge.api_base": api_base})
     refusal = nullcontext() if is_own else pytest.raises(ConfigError, match="would get your key")
@@ -180,7 +174,7 @@ def test_the_providers_own_server_needs_no_repetition(judge_folder: Path, api_ba
         evalkit.load_judge(judge_folder)
 
 
-def test_warnings_name_what_the_validation_did_not_have(judge_folder: Path, provider: Provider) -> None:
+def test_warnings_name_what_the_validation_did_not_have(judge_folder, provider):
     judge = load(judge_folder, provider)
     assert kinds(judge.sync(**FIELDS)) == kinds(judge.sync(**NEW)) == []
     assert kinds(judge.sync(**{**NEW, "prompt": "运动对健康有好处吗？请用一句话回答这个问题吧好吗？"})) == ["script"]
@@ -201,9 +195,7 @@ def test_warnings_name_what_the_validation_did_not_have(judge_folder: Path, prov
 @pytest.mark.parametrize(
     ("labels", "warning"), [("AABB" * 40, "not_trusted"), ("A" * 39 + "B", "not_validated"), ("A" * 39 + "-", None)]
 )
-def test_a_judge_at_chance_or_with_labels_that_do_not_decide_has_a_warning(
-    provider: Provider, tmp_path: Path, labels: str, warning: str | None
-) -> None:
+def test_a_judge_at_chance_or_with_labels_that_do_not_decide_has_a_warning(provider, tmp_path, labels, warning):
     """The judge prefers A in every case."""
     cases = [
         {**CASES[0], "id": str(number), "prompt": f"Question {number}?", "label": {"-": None}.get(label, label)}
@@ -217,7 +209,7 @@ def test_a_judge_at_chance_or_with_labels_that_do_not_decide_has_a_warning(
     ("text", "name"),
     [("hello", "Latin"), ("你好 ok", "Han"), ("привет", "Cyrillic"), ("12 !", ""), ("", "")],
 )
-def test_script_is_that_of_most_letters(text: str, name: str) -> None:
+def test_script_is_that_of_most_letters(text, name):
     assert script(text) == name
 
 
@@ -234,13 +226,7 @@ def test_script_is_that_of_most_letters(text: str, name: str) -> None:
         ),
     ],
 )
-def test_every_mode_gives_a_verdict_and_without_labels_a_warning(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    overrides: list[str],
-    rows: dict[str, Any],
-    fields: dict[str, Any],
-) -> None:
+def test_every_mode_gives_a_verdict_and_without_labels_a_warning(tmp_path, monkeypatch, overrides, rows, fields):
     monkeypatch.chdir(tmp_path)
     words = ["judge=simulated/good", "tracking=none", "scoring.bootstrap=20", *overrides]
     cases = [{"id": str(n), "prompt": f"Write {n}", **rows} for n in range(4)]

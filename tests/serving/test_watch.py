@@ -1,7 +1,5 @@
 """`evalkit watch`: looks at a judge whose model changes behind its name, and looks that are cut."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -42,12 +40,12 @@ class Model:
 
 
 @pytest.fixture
-def model() -> Model:
+def model():
     return Model()
 
 
 @pytest.fixture
-def study(provider: Provider, model: Model, tmp_path: Path) -> list[str]:
+def study(provider, model, tmp_path):
     """The words of a study of 24 labeled pairs."""
     provider.rule = model
     rows = [{**pair(number), "id": f"c{number}", "prompt": f"Question {number}?"} for number in range(CASES)]
@@ -57,7 +55,7 @@ def study(provider: Provider, model: Model, tmp_path: Path) -> list[str]:
 
 
 @pytest.fixture
-def watched(finished: Callable[..., None], call: Call, study: list[str], provider: Provider) -> list[str]:
+def watched(finished, call, study, provider):
     """The words of the study, of which `seen` has two looks."""
     finished("looks", lambda: [look(call, study) for _ in range(2)])
     provider.requests.clear()
@@ -70,7 +68,7 @@ def look(call: Call, study: list[str], *more: str, status: int = 0) -> dict[str,
     return found
 
 
-def test_a_model_that_changes_behind_its_name(call: Call, study: list[str], model: Model, provider: Provider) -> None:
+def test_a_model_that_changes_behind_its_name(call, study, model, provider):
     for number, state in ((1, "baseline"), (2, "baseline"), (3, "same")):
         found = look(call, study)
         assert (found["state"], len(found["looks"]), found["changed_at"]) == (state, number, None)
@@ -98,9 +96,7 @@ def test_a_model_that_changes_behind_its_name(call: Call, study: list[str], mode
     assert sorted(path.name for path in Path("seen/looks").iterdir()) == [f"00{k}" for k in range(1, 7)]
 
 
-def test_scores_are_said_to_be_away_and_not_to_differ_in_a_share_of_answers(
-    call: Call, study: list[str], provider: Provider
-) -> None:
+def test_scores_are_said_to_be_away_and_not_to_differ_in_a_share_of_answers(call, study, provider):
     rows = [{"id": f"c{k}", "prompt": f"Question {k}?", "response": f"answer {k}", "label": 3} for k in range(CASES)]
     Path("data.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     words = [word for word in study if word != "output=bracket"] + [
@@ -117,16 +113,14 @@ def test_scores_are_said_to_be_away_and_not_to_differ_in_a_share_of_answers(
     assert not any("of the answers differ" in one for one in found["findings"])
 
 
-def test_a_new_fingerprint_with_the_same_answers_is_reported_and_no_change(
-    call: Call, watched: list[str], model: Model
-) -> None:
+def test_a_new_fingerprint_with_the_same_answers_is_reported_and_no_change(call, watched, model):
     model.fingerprint = "fp_2"
     found = look(call, watched)
     assert found["state"] == "same"
     assert "fp_2 instead of fp_1. Its answers have not changed noticeably." in found["findings"][-1]
 
 
-def test_answers_that_can_no_longer_be_read_are_a_change(call: Call, watched: list[str], provider: Provider) -> None:
+def test_answers_that_can_no_longer_be_read_are_a_change(call, watched, provider):
     provider.rule = lambda body: said("I would rather not say.")
     found = look(call, watched, status=4)
     assert found["looks"][-1]["facts"]["agreement"] is None
@@ -134,7 +128,7 @@ def test_answers_that_can_no_longer_be_read_are_a_change(call: Call, watched: li
     assert "evidence &gt;1,000,000," in Path(found["paths"]["page"]).read_text("utf-8")
 
 
-def test_looks_leave_the_stored_answers_of_runs(call: Call, study: list[str], provider: Provider) -> None:
+def test_looks_leave_the_stored_answers_of_runs(call, study, provider):
     call("run", *study, "hydra.run.dir=first")
     look(call, study)
     call("run", *study, "hydra.run.dir=second")
@@ -148,9 +142,7 @@ def test_looks_leave_the_stored_answers_of_runs(call: Call, study: list[str], pr
     assert len(provider.requests) == 2 * BOTH
 
 
-def test_a_budget_is_never_exceeded_and_a_cut_look_is_continued(
-    call: Call, watched: list[str], provider: Provider
-) -> None:
+def test_a_budget_is_never_exceeded_and_a_cut_look_is_continued(call, watched, provider):
     study = watched
     found = look(call, study, "runner.budget_calls=30", status=2)
     assert (found["state"], found["changed_at"], len(provider.requests)) == ("incomplete", None, 30)
@@ -207,9 +199,7 @@ def failing(call: Call, study: list[str], provider: Provider, fault: str, *words
 
 
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "no host"])
-def test_a_look_without_any_answer_leaves_everything_as_it_was(
-    call: Call, watched: list[str], provider: Provider, fault: str
-) -> None:
+def test_a_look_without_any_answer_leaves_everything_as_it_was(call, watched, provider, fault):
     failing(call, watched, provider, fault)
     failing(call, watched, provider, fault, "--reset")
 
@@ -218,9 +208,7 @@ def test_a_look_without_any_answer_leaves_everything_as_it_was(
     "fault",
     ["a wrong key", "no host", *(pytest.param(fault, marks=pytest.mark.thorough) for fault in [*FAULTS][1:])],
 )
-def test_a_first_look_without_any_answer_leaves_nothing(
-    call: Call, study: list[str], provider: Provider, model: Model, fault: str
-) -> None:
+def test_a_first_look_without_any_answer_leaves_nothing(call, study, provider, model, fault):
     failing(call, study, provider, fault)
     provider.rule = model
     assert len(look(call, study)["looks"]) == 1
@@ -235,9 +223,7 @@ def test_a_first_look_without_any_answer_leaves_nothing(
         *(pytest.param("no such model", answers, marks=pytest.mark.thorough) for answers in (1, 30)),
     ],
 )
-def test_a_look_that_is_cut_keeps_what_was_paid_and_pays_the_rest_only(
-    call: Call, study: list[str], provider: Provider, model: Model, fault: str, answers: int
-) -> None:
+def test_a_look_that_is_cut_keeps_what_was_paid_and_pays_the_rest_only(call, study, provider, model, fault, answers):
     rule, more, _, _ = FAULTS[fault]
     provider.rule = lambda body: (model if len(provider.requests) <= answers else rule)(body)
     words = (*study, *more, "runner.concurrency=1", "--output", "seen")
@@ -264,9 +250,7 @@ def test_a_look_that_is_cut_keeps_what_was_paid_and_pays_the_rest_only(
         (["plan", "watch", "-m"], "watch cannot be used with --multirun"),
     ],
 )
-def test_what_a_look_would_not_find_again_is_neither_written_nor_sent(
-    call: Call, study: list[str], provider: Provider, words: list[str], complaint: str
-) -> None:
+def test_what_a_look_would_not_find_again_is_neither_written_nor_sent(call, study, provider, words, complaint):
     before = files_in(Path())
     last = ["w.jsonl"] if words[0] == "batch" else []
     assert complaint in call(*words, *study, *last, status=1).line()
@@ -289,9 +273,7 @@ PRICES = {
         *(pytest.param(name, "litellm", marks=pytest.mark.thorough) for name in PRICES if "alias" not in name),
     ],
 )
-def test_the_plan_of_a_look_knows_a_price_if_and_only_if_looks_have_a_cost(
-    call: Call, study: list[str], model: Model, name: str, transport: str
-) -> None:
+def test_the_plan_of_a_look_knows_a_price_if_and_only_if_looks_have_a_cost(call, study, model, name, transport):
     words, model.name = PRICES[name]
     words = [*study, *words, f"judge.transport={transport}"]
     first = call("plan", "watch", *words).out
@@ -304,7 +286,7 @@ def test_the_plan_of_a_look_knows_a_price_if_and_only_if_looks_have_a_cost(
         assert float(re.findall(r"\$([\d.]+)", planned)[0]) == pytest.approx(cost, rel=0.3, abs=1e-4)
 
 
-def test_an_error_of_the_provider_cannot_move_the_cursor(call: Call, study: list[str], provider: Provider) -> None:
+def test_an_error_of_the_provider_cannot_move_the_cursor(call, study, provider):
     provider.rule = lambda body: refused(401, "wrong key \x1b[2J\x9b2J\x07", code="invalid_api_key")
     line = call("watch", *study, status=1).line()
     assert "wrong key \ufffd[2J\ufffd2J\ufffd" in line
@@ -318,15 +300,13 @@ def test_an_error_of_the_provider_cannot_move_the_cursor(call: Call, study: list
         (["store.mode=off"], "store.mode: with 'off' the answers of a look that is cut would be lost"),
     ],
 )
-def test_another_configuration_is_refused_before_anything_is_paid(
-    call: Call, watched: list[str], provider: Provider, words: list[str], complaint: str
-) -> None:
+def test_another_configuration_is_refused_before_anything_is_paid(call, watched, provider, words, complaint):
     before = files_in(Path())
     assert complaint in call("watch", *watched, "--output", "seen", *words, status=1).line()
     assert (provider.requests, files_in(Path())) == ([], before)
 
 
-def test_other_cases_are_refused(call: Call, watched: list[str], provider: Provider) -> None:
+def test_other_cases_are_refused(call, watched, provider):
     rows = Path("data.jsonl").read_text("utf-8").splitlines()
     Path("data.jsonl").write_text("\n".join(rows[:-1]), "utf-8")
     assert "its looks had other cases" in call("watch", *watched, "--output", "seen", status=1).line()
@@ -345,9 +325,7 @@ def test_other_cases_are_refused(call: Call, watched: list[str], provider: Provi
         ("watch.json", "[" * 100_000, "seen/watch.json: the file is damaged"),
     ],
 )
-def test_a_folder_with_something_else_is_refused(
-    call: Call, study: list[str], provider: Provider, name: str, content: str, complaint: str
-) -> None:
+def test_a_folder_with_something_else_is_refused(call, study, provider, name, content, complaint):
     Path("seen", name).parent.mkdir(parents=True)
     Path("seen", name).write_text(content, "utf-8")
     assert complaint in call("watch", *study, "--output", "seen", status=1).line()
@@ -355,7 +333,7 @@ def test_a_folder_with_something_else_is_refused(
     assert [str(path.relative_to("seen")) for path in Path("seen").rglob("*") if path.is_file()] == [name]
 
 
-def test_two_looks_at_once_are_refused(call: Call, watched: list[str], provider: Provider) -> None:
+def test_two_looks_at_once_are_refused(call, watched, provider):
     with lock(Path("seen/.watch.lock")) as free:
         assert free
         assert "another look is being taken" in call("watch", *watched, "--output", "seen", status=1).line()
@@ -380,14 +358,14 @@ def test_two_looks_at_once_are_refused(call: Call, watched: list[str], provider:
         (["."], "not a run folder"),
     ],
 )
-def test_mistakes_are_one_line(call: Call, words: list[str], complaint: str) -> None:
+def test_mistakes_are_one_line(call, words, complaint):
     for path in (Path("runs/good/manifest.json"), Path("judges/good/judge.yaml")):
         path.parent.mkdir(parents=True)
         path.touch()
     assert complaint in call("watch", *words, status=1).line()
 
 
-def test_a_folder_is_not_named_by_a_secret(call: Call, study: list[str], provider: Provider) -> None:
+def test_a_folder_is_not_named_by_a_secret(call, study, provider):
     secret = "sk-test-0123456789abcdef"
     done = call("watch", *study, "--output", secret, status=1)
     assert "the folder's name" in done.line()
@@ -395,16 +373,14 @@ def test_a_folder_is_not_named_by_a_secret(call: Call, study: list[str], provide
     assert provider.requests == []
 
 
-def test_a_sweep_cannot_be_watched(call: Call) -> None:
+def test_a_sweep_cannot_be_watched(call):
     Path("sweep.yaml").write_text(
         "hydra: {mode: MULTIRUN, sweeper: {params: {judge: 'simulated/good,simulated/coin'}}}"
     )
     assert "a sweep cannot be watched" in call("watch", "sweep.yaml", status=1).line()
 
 
-def test_the_judge_of_a_run_keeps_its_templates_and_servers_are_repeated(
-    call: Call, study: list[str], provider: Provider, model: Model
-) -> None:
+def test_the_judge_of_a_run_keeps_its_templates_and_servers_are_repeated(call, study, provider, model):
     call("run", *study, "hydra.run.dir=first")
     write_judge(read_run(Path("first")), Path("good"))
     anchors = ["dataset=file", "dataset.path=data.jsonl", "store.url=answers.db"]
@@ -425,11 +401,11 @@ def test_the_judge_of_a_run_keeps_its_templates_and_servers_are_repeated(
     assert "was changed after the export" in call("watch", "good", *anchors, *trust, status=1).line()
 
 
-def test_a_foreign_study_runs_no_code_without_permission(call: Call, study: list[str]) -> None:
+def test_a_foreign_study_runs_no_code_without_permission(call, study):
     assert "--allow-code" in call("watch", *study, "judge.transport=os:system", status=1).line()
 
 
-def test_hostile_names_from_the_provider_are_shown_as_text(call: Call, study: list[str], model: Model) -> None:
+def test_hostile_names_from_the_provider_are_shown_as_text(call, study, model):
     model.name = "<img src=x onerror=alert(1)>\x1b[31m sk-proj-0123456789abcdefghij0123456789abcdefghij" + "x" * 500
     look(call, study)
     model.name = "plain"
@@ -444,7 +420,7 @@ def test_hostile_names_from_the_provider_are_shown_as_text(call: Call, study: li
     assert "&lt;img" in page
 
 
-def test_a_quiet_watch_prints_only_a_change(call: Call, watched: list[str], model: Model) -> None:
+def test_a_quiet_watch_prints_only_a_change(call, watched, model):
     words = ["watch", *watched, "--output", "seen", "-q"]
     done = call(*words)
     assert (done.out, done.err) == ("", "")

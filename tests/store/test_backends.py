@@ -1,11 +1,8 @@
 """Backends by the scheme of `store.url`: ours, an installed one, and ones that break what a store promises."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -18,7 +15,7 @@ from evalkit.testing import check_store, store_faults
 from evalkit.types import Completion, StoredCompletion, StoreDescription
 
 
-def test_sqlite_keeps_what_a_store_promises(tmp_path: Path) -> None:
+def test_sqlite_keeps_what_a_store_promises(tmp_path):
     check_store(SqliteStore, f"sqlite:///{tmp_path}/new/answers.sqlite")
 
 
@@ -41,7 +38,7 @@ class Forgetful(SqliteStore):
         yield from reversed(list(super().scan()))
 
 
-def test_a_store_that_breaks_its_promises_is_told_all_of_them(tmp_path: Path) -> None:
+def test_a_store_that_breaks_its_promises_is_told_all_of_them(tmp_path):
     found = "\n".join(store_faults(Forgetful, f"{tmp_path}/s.sqlite"))
     for said in ("returns", "claimed twice, or not at all", "threads claim", "`prune`", "`recent`", "`scan`"):
         assert said in found
@@ -169,13 +166,13 @@ class Hasty(SqliteStore):
         (InMemory, ["a reopened store does not have the completions", "a read-only store does not return its"]),
     ],
 )
-def test_each_broken_promise_is_named(tmp_path: Path, backend: type[SqliteStore], faults: list[str]) -> None:
+def test_each_broken_promise_is_named(tmp_path, backend, faults):
     found = "\n".join(store_faults(backend, f"{tmp_path}/s.sqlite"))
     for fault in faults:
         assert fault in found
 
 
-def test_half_a_surrogate_pair_is_refused_in_one_line_and_nothing_of_its_batch_is_kept(tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_is_refused_in_one_line_and_nothing_of_its_batch_is_kept(tmp_path):
     store = SqliteStore(tmp_path / "s.sqlite")
     for model, text in (("m", "\ud800"), ("m\ud800", "x")):
         with pytest.raises(StoreError, match="valid Unicode") as error:
@@ -186,14 +183,14 @@ def test_half_a_surrogate_pair_is_refused_in_one_line_and_nothing_of_its_batch_i
 
 
 @pytest.mark.parametrize("scheme", ["mysql", "sqlite+aio", "evalkit.store.sqlite.SqliteStore"])
-def test_a_scheme_that_no_backend_has_is_named_without_the_rest_of_the_url(scheme: str) -> None:
+def test_a_scheme_that_no_backend_has_is_named_without_the_rest_of_the_url(scheme):
     with pytest.raises(PluginError, match=r"store\.url: ") as error:
         open_store(StoreConfig(url=f"{scheme}://user:hidden@host/db"))
     assert scheme in str(error.value)
     assert "hidden" not in str(error.value)
 
 
-def test_a_store_is_written_where_a_file_stood_empty(tmp_path: Path) -> None:
+def test_a_store_is_written_where_a_file_stood_empty(tmp_path):
     path = tmp_path / "s.sqlite"
     path.touch()
     assert not SqliteStore.exists(str(path))

@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,7 +65,7 @@ def test_a_file_that_may_not_grow_loses_nothing(tmp_path):
 
 
 @pytest.fixture
-def mounted(tmp_path: Path) -> Iterator[Path]:
+def mounted(tmp_path):
     folder = tmp_path / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)]

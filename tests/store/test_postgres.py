@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -20,7 +18,6 @@ from evalkit.store.postgres import PostgresStore
 from evalkit.store.sqlite import SqliteStore
 from evalkit.testing import ODD, check_store
 from evalkit.types import Completion, StoredCompletion, TokenLogprob, Usage
-from tests.support.postgres import Postgres
 from tests.support.servers import free_port
 
 pytestmark = pytest.mark.postgres
@@ -37,12 +34,12 @@ for line in sys.stdin:
 
 
 @pytest.fixture
-def url(postgres: Postgres) -> str:
+def url(postgres):
     return postgres.new_database()
 
 
 @pytest.fixture
-def store(url: str):
+def store(url):
     opened = PostgresStore(url)
     yield opened
     opened.close()

@@ -1,7 +1,5 @@
 """The SQLite store: completions, and claims on requests."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3
@@ -40,7 +38,7 @@ FULL = Completion(
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "deep" / "answers.sqlite"
 
 
@@ -61,10 +59,22 @@ def test_only_the_owner_may_read_it(path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_every_commit_is_flushed_to_disk(path):
+def test_a_commit_is_flushed_keeps_all_or_none_and_delays_no_look_up(path):
     store = SqliteStore(path)
     assert store._db.execute("PRAGMA journal_mode").fetchone() == (b"wal",)
     assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    store.put("k", "m", FULL)
+    found = store.locked(lambda db: (db.execute("BEGIN IMMEDIATE"), store.get_many(["k"]), db.execute("ROLLBACK"))[1])
+    assert found == {"k": FULL}
+    commits: list[str] = []
+    store._db.set_trace_callback(lambda statement: commits.append(statement) if statement == "COMMIT" else None)
+    store.put_many([(str(n), "m", Completion(str(n))) for n in range(50)])
+    assert len(commits) == 1
+    assert len(store.get_many([str(n) for n in range(50)])) == 50
+    store._db.set_trace_callback(None)
+    with pytest.raises(StoreError):
+        store._insert([row_of("new", "m", 0.0, Completion("x")), Row("k", None, 0.0, "{}", None)], replace=True)
+    assert store.get_many(["new"]) == {}
     store.close()
 
 
@@ -156,32 +166,8 @@ def test_a_store_another_process_holds_is_said_to_be_held(path, monkeypatch):
         assert "k" in store.get_many(["k"])
 
 
-def test_a_look_up_does_not_wait_for_what_is_being_written(path):
-    store = SqliteStore(path)
-    store.put("k", "m", FULL)
-    found = store.locked(lambda db: (db.execute("BEGIN IMMEDIATE"), store.get_many(["k"]), db.execute("ROLLBACK"))[1])
-    assert found == {"k": FULL}
-    store.close()
-
-
-def test_many_are_kept_in_one_commit_or_none_is(path):
-    store = SqliteStore(path)
-    commits: list[str] = []
-    store._db.set_trace_callback(lambda statement: commits.append(statement) if statement == "COMMIT" else None)
-    store.put_many([(str(n), "m", Completion(str(n))) for n in range(50)])
-    assert len(commits) == 1
-    assert len(store.get_many([str(n) for n in range(50)])) == 50
-    store._db.set_trace_callback(None)
-    with pytest.raises(StoreError):
-        store._insert([row_of("new", "m", 0.0, Completion("x")), Row("k", None, 0.0, "{}", None)], replace=True)
-    assert store.get_many(["new"]) == {}
-    store.close()
-
-
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_store_deleted_while_in_use_is_written_anew(
-    tmp_path: Path, replaced: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_store_deleted_while_in_use_is_written_anew(tmp_path, replaced, caplog):
     path = tmp_path / "folder" / "store.sqlite"
     store = SqliteStore(path)
     store.put("a" * 64, "m", Completion("one"))
@@ -215,7 +201,7 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def claims_path(tmp_path: Path) -> Path:
+def claims_path(tmp_path):
     return tmp_path / "answers.sqlite"
 
 
@@ -240,7 +226,7 @@ def test_closing_one_store_keeps_the_claims_of_another_in_the_same_process(claim
     one.close()
 
 
-def test_a_killed_processs_claims_are_free_at_once(claims_path):
+def test_claims_cost_no_write_and_end_with_their_process(claims_path):
     store = SqliteStore(claims_path)
     with holder(claims_path, "a") as other:
         assert other.stdout.readline() == "[True]\n"
@@ -249,11 +235,6 @@ def test_a_killed_processs_claims_are_free_at_once(claims_path):
         other.wait()
         assert store.claim("a")
         other.stdin.close()
-    store.close()
-
-
-def test_claims_cost_no_write_and_are_the_owners_own(claims_path):
-    store = SqliteStore(claims_path)
     for n in range(100):
         assert store.claim(str(n))
     file = Path(f"{claims_path}-claims")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -31,7 +29,7 @@ def key(n: int) -> str:
 
 
 @pytest.fixture
-def store(tmp_path: Path):
+def store(tmp_path):
     opened = SqliteStore(tmp_path / "s.sqlite")
     yield opened
     opened.close()

@@ -1,7 +1,5 @@
 """What a sweep concludes: one sentence that names a useful job or none, and no other sentence against it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

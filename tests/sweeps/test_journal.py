@@ -1,7 +1,5 @@
 """A sweep's folder: which one is resumed, and which one is not overwritten."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -26,7 +24,7 @@ def state(folder: Path) -> dict[str, object]:
     return content
 
 
-def test_the_newest_unfinished_sweep_of_the_same_jobs_is_resumed(tmp_path: Path) -> None:
+def test_the_newest_unfinished_sweep_of_the_same_jobs_is_resumed(tmp_path):
     old, new = tmp_path / "2026-11-20" / "10-00-00", tmp_path / "2026-11-20" / "11-00-00"
     for folder in (old, new):
         folder.mkdir(parents=True)
@@ -43,7 +41,7 @@ def test_the_newest_unfinished_sweep_of_the_same_jobs_is_resumed(tmp_path: Path)
     assert sweeps.interrupted(tmp_path, HASHES) is None
 
 
-def test_finished_jobs_of_the_same_sweep_stay(tmp_path: Path) -> None:
+def test_finished_jobs_of_the_same_sweep_stay(tmp_path):
     job(tmp_path / "0", HASHES[0])
     job(tmp_path / "1", HASHES[1])
     sweeps.check_free(tmp_path, HASHES)
@@ -52,7 +50,7 @@ def test_finished_jobs_of_the_same_sweep_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hashes", [HASHES[::-1], HASHES[:1]])
-def test_another_sweep_is_only_replaced_if_the_user_asks(tmp_path: Path, hashes: list[str]) -> None:
+def test_another_sweep_is_only_replaced_if_the_user_asks(tmp_path, hashes):
     job(tmp_path / "1", HASHES[1])
     named = job(tmp_path / "judge=x", hashes[0])  # a folder that is not named by a number
     with pytest.raises(ConfigError, match=r"contains another sweep \(job 1\); choose another folder .* --overwrite"):
@@ -66,13 +64,13 @@ def test_another_sweep_is_only_replaced_if_the_user_asks(tmp_path: Path, hashes:
     assert not (named / "manifest.json").exists()
 
 
-def test_a_run_folder_is_no_place_for_a_sweep(tmp_path: Path) -> None:
+def test_a_run_folder_is_no_place_for_a_sweep(tmp_path):
     job(tmp_path, HASHES[0])
     with pytest.raises(ConfigError, match=r"contains a run; choose another folder with hydra\.sweep\.dir"):
         sweeps.check_free(tmp_path, HASHES)
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "file").write_text("", "utf-8")
     with (
         pytest.raises(ConfigError, match=r"choose another folder with hydra\.sweep\.dir"),

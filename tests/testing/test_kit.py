@@ -1,9 +1,7 @@
 """The kit passes what is right and tells each way of being wrong."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +24,7 @@ from evalkit.types import AnswerFormat, Case, Completion, JudgeRequest, Judgment
         (["mode=listwise", "mode.commit_first=true"], ()),
     ],
 )
-def test_evalkits_own_evaluators_pass(overrides: list[str], answers: Sequence[str]) -> None:
+def test_evalkits_own_evaluators_pass(overrides, answers):
     check_evaluator(make_evaluator(load_config(overrides=overrides)), answers=answers)
 
 
@@ -61,7 +59,7 @@ class Good:
         return margin if request.shown == (0, 1) else -margin
 
 
-def test_a_right_one_passes() -> None:
+def test_a_right_one_passes():
     assert list(faults(Good())) == []
 
 
@@ -158,13 +156,13 @@ class Loud(Good):
         (read(lambda request, found: replace(found, status="failed", error="x")), "no answer could be read"),
     ],
 )
-def test_each_way_of_being_wrong_is_told(broken: type[Good], said: str) -> None:
+def test_each_way_of_being_wrong_is_told(broken, said):
     with pytest.raises(AssertionError) as caught:
         check_evaluator(broken())
     assert said in str(caught.value)
 
 
-def test_a_ranking_must_turn_with_the_order() -> None:
+def test_a_ranking_must_turn_with_the_order():
     class Ranking(Good):
         def read(self, request: JudgeRequest, completion: Completion) -> Any:
             found = super().read(request, completion)
@@ -174,7 +172,7 @@ def test_a_ranking_must_turn_with_the_order() -> None:
         check_evaluator(Ranking())
 
 
-def test_answers_are_made_of_any_schema() -> None:
+def test_answers_are_made_of_any_schema():
     schema = {
         "type": "object",
         "properties": {
@@ -196,6 +194,6 @@ def test_answers_are_made_of_any_schema() -> None:
     assert example_answer(replace(request, answer=None)) == ""
 
 
-def test_the_cases_and_completions_are_what_they_say() -> None:
+def test_the_cases_and_completions_are_what_they_say():
     assert {len(case.responses) for case in CASES} == {2, 3}
     assert all(isinstance(completion, Completion) for completion in ODD.values())

@@ -1,7 +1,5 @@
 """All parts of a result come from one aggregation: of ties forced, samples, panels, text formats and lost passes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +17,7 @@ def tie(first: str, second: str) -> tuple[str, float]:
 
 
 @pytest.mark.slow
-async def test_forced_ties_fall_for_either_side_and_for_the_same_text(provider: Provider, overrides: list[str]) -> None:
+async def test_forced_ties_fall_for_either_side_and_for_the_same_text(provider, overrides):
     provider.rule = judging(always_first)
     winners, config = [], evalkit.load_config(overrides=overrides)
     for number in range(8):
@@ -40,7 +38,7 @@ async def test_forced_ties_fall_for_either_side_and_for_the_same_text(provider: 
     assert {"good", "bad"} == {*winners}
 
 
-async def test_a_judged_result_says_so(provider: Provider, overrides: list[str]) -> None:
+async def test_a_judged_result_says_so(provider, overrides):
     provider.rule = judging(lambda first, _: ("A" if first.startswith("good") else "B", 0.9))
     assert (await evalkit.pairwise_compare(INPUT, overrides=overrides)).reason == "judged"
     provider.rule = judging(tie)
@@ -68,7 +66,7 @@ def choosing(good: str) -> Callable[[dict[str, Any]], Reply]:
     return judging(lambda first, _: ("A" if first.startswith(good) else "B", 0.8))
 
 
-async def test_of_samples_every_part_is_the_majority(provider: Provider, overrides: list[str]) -> None:
+async def test_of_samples_every_part_is_the_majority(provider, overrides):
     provider.rule = in_turn(choosing("bad"), choosing("good"), choosing("good"))
     words = [*overrides, "mode.samples=3", "judge.temperature=1", "scoring.combine=majority", "runner.concurrency=1"]
     result = await evalkit.pairwise_compare(INPUT, overrides=words)
@@ -80,7 +78,7 @@ async def test_of_samples_every_part_is_the_majority(provider: Provider, overrid
     assert result.position_consistency.consistent is True
 
 
-async def test_of_scored_samples_every_part_is_the_mean(provider: Provider, overrides: list[str]) -> None:
+async def test_of_scored_samples_every_part_is_the_mean(provider, overrides):
     scores = iter([5, 5, 2])
     provider.rule = lambda body: scoring(dict.fromkeys(("accuracy", "clarity", "completeness"), next(scores)))(body)
     words = [*overrides, "mode.samples=3", "judge.temperature=1", "runner.concurrency=1"]
@@ -94,7 +92,7 @@ def panel(provider: Provider, *names: str) -> list[str]:
     return ["judge=panel", f"judge.judges=[{judges}]"]
 
 
-async def test_a_panels_parts_are_its_votes(provider: Provider) -> None:
+async def test_a_panels_parts_are_its_votes(provider):
     votes = {"one": "bad", "two": "good", "three": "good"}
     provider.rule = lambda body: choosing(votes[body["model"]])(body)
     result = await evalkit.pairwise_compare(INPUT, overrides=panel(provider, *votes))
@@ -114,7 +112,7 @@ def always(letter: str) -> Callable[[dict[str, Any]], Reply]:
     return judging(lambda *_: (letter, 0.8))
 
 
-async def test_a_tie_that_a_panel_voted_for_is_a_split(provider: Provider) -> None:
+async def test_a_tie_that_a_panel_voted_for_is_a_split(provider):
     rules = {"one": always("A"), "two": always("B"), "three": choosing("good")}
     provider.rule = lambda body: rules[body["model"]](body)
     result = await evalkit.pairwise_compare(INPUT, overrides=panel(provider, *rules))
@@ -128,9 +126,7 @@ async def test_a_tie_that_a_panel_voted_for_is_a_split(provider: Provider) -> No
 
 
 @pytest.mark.parametrize("more", [[], ["swap=none"], ["output=bracket"], ["mode.commit_first=true"], ["judge=two"]])
-async def test_a_judge_that_insists_on_a_tie_gets_it_decided(
-    more: list[str], provider: Provider, overrides: list[str]
-) -> None:
+async def test_a_judge_that_insists_on_a_tie_gets_it_decided(more, provider, overrides):
     equal = (lambda _: said("They are equal: [[C]]")) if "output=bracket" in more else choosing("TIE")
     provider.rule = lambda body: equal(body) if "<response_a>" in str(body["messages"]) else said("My answer.")
     words = panel(provider, "one", "two") if more == ["judge=two"] else [*overrides, *more]
@@ -145,9 +141,7 @@ async def test_a_judge_that_insists_on_a_tie_gets_it_decided(
     assert winners[0] == winners[1]  # the same text, wherever it is
 
 
-async def test_where_the_difference_decides_a_tie_it_is_not_left_to_chance(
-    provider: Provider, overrides: list[str]
-) -> None:
+async def test_where_the_difference_decides_a_tie_it_is_not_left_to_chance(provider, overrides):
     for good in ("good", "bad"):
         provider.rule = in_turn(choosing("TIE"), choosing("TIE"), choosing(good))  # the first is asked again
         words = [
@@ -162,7 +156,7 @@ async def test_where_the_difference_decides_a_tie_it_is_not_left_to_chance(
         assert (result.winner, result.reason) == ("A" if good == "good" else "B", "judged")
 
 
-async def test_a_panels_scores_are_its_votes(provider: Provider) -> None:
+async def test_a_panels_scores_are_its_votes(provider):
     votes = {"one": 1, "two": 4, "three": 5}
     names = ("accuracy", "clarity", "completeness")
     provider.rule = lambda body: scoring(dict.fromkeys(names, votes[body["model"]]))(body)
@@ -170,7 +164,7 @@ async def test_a_panels_scores_are_its_votes(provider: Provider) -> None:
     assert ([row.score for row in result.scores], result.overall_score, result.weighted_score) == ([4.0] * 3, 4.0, 4.0)
 
 
-async def test_a_panel_with_one_unreadable_judge_has_the_others_result(provider: Provider) -> None:
+async def test_a_panel_with_one_unreadable_judge_has_the_others_result(provider):
     fine = scoring(dict.fromkeys(("accuracy", "clarity", "completeness"), 4))
     provider.rule = lambda body: said("I would rather not.") if body["model"] == "one" else fine(body)
     result = await evalkit.direct_score(SCORED, overrides=panel(provider, "one", "two"))
@@ -183,9 +177,7 @@ async def test_a_panel_with_one_unreadable_judge_has_the_others_result(provider:
     ids=["bracket", "regex"],
 )
 @pytest.mark.parametrize("agree", [True, False])
-async def test_text_formats_have_a_winner_and_the_judges_words(
-    agree: bool, output: list[str], provider: Provider, overrides: list[str]
-) -> None:
+async def test_text_formats_have_a_winner_and_the_judges_words(agree, output, provider, overrides):
     def rule(body: dict[str, Any]) -> Reply:
         text = body["messages"][1]["content"]
         swapped = text.index(INPUT["responseB"]) < text.index(INPUT["responseA"])
@@ -204,7 +196,7 @@ async def test_text_formats_have_a_winner_and_the_judges_words(
     json.dumps(result.model_dump(by_alias=True), allow_nan=False)
 
 
-async def test_a_rating_has_a_score_and_the_judges_words(provider: Provider, overrides: list[str]) -> None:
+async def test_a_rating_has_a_score_and_the_judges_words(provider, overrides):
     provider.rule = lambda body: said("Clear and short.\n[[4]]")
     asked = {**SCORED, "criteria": [{"name": "clarity"}]}
     result = await evalkit.direct_score(asked, overrides=[*overrides, "output=rating"])
@@ -220,7 +212,7 @@ async def test_a_rating_has_a_score_and_the_judges_words(provider: Provider, ove
         await evalkit.direct_score(SCORED, overrides=[*overrides, "output=rating"])
 
 
-async def test_two_lost_passes_are_not_inconsistent(provider: Provider, overrides: list[str]) -> None:
+async def test_two_lost_passes_are_not_inconsistent(provider, overrides):
     provider.rule = lambda body: said("I would rather not say.")
     result = await evalkit.pairwise_compare(INPUT, overrides=overrides)
     assert result.position_consistency is not None

@@ -1,20 +1,17 @@
 """`direct_score` against a real server: every field of the published schema, weights as given, no score made up."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 import evalkit
-from tests.support.fake_provider import Provider, said
+from tests.support.fake_provider import said
 from tests.support.judging import SCORED as INPUT
 from tests.support.judging import scoring
 
 
-async def test_every_field_is_there_by_its_published_name(provider: Provider, overrides: list[str]) -> None:
+async def test_every_field_is_there_by_its_published_name(provider, overrides):
     provider.rule = scoring({"accuracy": 5, "clarity": 4, "completeness": 2})
     found = (await evalkit.direct_score(INPUT, overrides=overrides)).model_dump(by_alias=True)
     assert found.pop("metadata").keys() == {"evaluationTimeMs", "criteriaCount", "rubricScale"}
@@ -38,7 +35,7 @@ async def test_every_field_is_there_by_its_published_name(provider: Provider, ov
     }
 
 
-async def test_the_levels_reach_the_judge(provider: Provider, overrides: list[str]) -> None:
+async def test_the_levels_reach_the_judge(provider, overrides):
     provider.rule = scoring({"accuracy": 5, "clarity": 4, "completeness": 2})
     await evalkit.direct_score({**INPUT, "context": "For a school."}, overrides=overrides)
     text = str(provider.requests[0]["messages"])
@@ -46,7 +43,7 @@ async def test_the_levels_reach_the_judge(provider: Provider, overrides: list[st
 
 
 @pytest.mark.parametrize(("scale", "top"), [("1-3", 3), ("1-5", 5), ("1-10", 10)])
-async def test_each_scale(scale: str, top: int, provider: Provider, overrides: list[str]) -> None:
+async def test_each_scale(scale, top, provider, overrides):
     provider.rule = scoring({"accuracy": top, "clarity": top, "completeness": 1})
     result = await evalkit.direct_score({**INPUT, "rubric": {"scale": scale}}, overrides=overrides)
     assert (result.metadata.rubric_scale, result.metadata.criteria_count) == (scale, 3)
@@ -54,7 +51,7 @@ async def test_each_scale(scale: str, top: int, provider: Provider, overrides: l
     assert result.weighted_score == pytest.approx(0.7 * top + 0.3)
 
 
-async def test_weights_that_do_not_sum_to_one_are_relative(provider: Provider, overrides: list[str]) -> None:
+async def test_weights_that_do_not_sum_to_one_are_relative(provider, overrides):
     provider.rule = scoring({"accuracy": 5, "clarity": 2})
     criteria = [{"name": "accuracy", "weight": 1}, {"name": "clarity", "weight": 0.5}]
     result = await evalkit.direct_score({**INPUT, "criteria": criteria}, overrides=overrides)
@@ -63,7 +60,7 @@ async def test_weights_that_do_not_sum_to_one_are_relative(provider: Provider, o
 
 
 @pytest.mark.parametrize("score", [0, 6, 3.5, "very good", None, True])
-async def test_a_score_off_the_scale_is_no_score(score: Any, provider: Provider, overrides: list[str]) -> None:
+async def test_a_score_off_the_scale_is_no_score(score, provider, overrides):
     provider.rule = scoring({"accuracy": score, "clarity": 4, "completeness": 2})
     result = await evalkit.direct_score(INPUT, overrides=overrides)
     assert (result.success, result.overall_score, result.weighted_score, result.scores) == (False, None, None, [])
@@ -73,19 +70,19 @@ async def test_a_score_off_the_scale_is_no_score(score: Any, provider: Provider,
     json.dumps(result.model_dump(by_alias=True), allow_nan=False)
 
 
-async def test_the_second_answer_counts_when_it_can_be_read(provider: Provider, overrides: list[str]) -> None:
+async def test_the_second_answer_counts_when_it_can_be_read(provider, overrides):
     provider.script.append(said("I think it is fine."))
     provider.rule = scoring({"accuracy": 3, "clarity": 3, "completeness": 3})
     result = await evalkit.direct_score(INPUT, overrides=overrides)
     assert (result.success, result.weighted_score) == (True, 3.0)
 
 
-def test_the_sync_twin(provider: Provider, overrides: list[str]) -> None:
+def test_the_sync_twin(provider, overrides):
     provider.rule = scoring({"accuracy": 5, "clarity": 4, "completeness": 2})
     assert evalkit.direct_score_sync(**INPUT, overrides=overrides).success
 
 
-async def test_the_sync_twin_where_a_loop_runs_already(provider: Provider, overrides: list[str]) -> None:
+async def test_the_sync_twin_where_a_loop_runs_already(provider, overrides):
     provider.rule = scoring({"accuracy": 5, "clarity": 4, "completeness": 2})
     assert evalkit.direct_score_sync(INPUT, overrides=overrides).success
 
@@ -103,9 +100,7 @@ async def test_the_sync_twin_where_a_loop_runs_already(provider: Provider, overr
         {"criteria": [{"name": "a"}, {"name": "a"}]},
     ],
 )
-async def test_a_wrong_input_is_refused_before_any_call(
-    wrong: dict[str, Any], provider: Provider, overrides: list[str]
-) -> None:
+async def test_a_wrong_input_is_refused_before_any_call(wrong, provider, overrides):
     with pytest.raises(ValidationError):
         await evalkit.direct_score({**INPUT, **wrong}, overrides=overrides)
     assert provider.requests == []

@@ -1,7 +1,5 @@
 """Arguments, overrides and schemas of the tools: honored or refused in one line, and described field by field."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -13,8 +11,7 @@ import evalkit
 from evalkit.cli import main
 from evalkit.errors import ConfigError
 from evalkit.tools import TOOLS, tool_schemas
-from evalkit.tools.models import ToolModel, schema_of
-from tests.support.fake_provider import Provider
+from evalkit.tools.models import schema_of
 from tests.support.judging import INPUT, SCORED, always_first, good_first, judging, scoring
 
 
@@ -37,9 +34,7 @@ from tests.support.judging import INPUT, SCORED, always_first, good_first, judgi
         (["tie.treshold=1"], "did you mean 'threshold'"),
     ],
 )
-async def test_an_override_that_cannot_be_honored_is_an_error(
-    words: list[str], said: str, provider: Provider, overrides: list[str]
-) -> None:
+async def test_an_override_that_cannot_be_honored_is_an_error(words, said, provider, overrides):
     with pytest.raises(ConfigError) as caught:
         await evalkit.pairwise_compare(INPUT, overrides=[*overrides, *words])
     assert said in str(caught.value)
@@ -48,7 +43,7 @@ async def test_an_override_that_cannot_be_honored_is_an_error(
 
 
 @pytest.mark.parametrize("words", [["swap=none"], ["tie.threshold=1"], ["tie=forbid"], ["dataset.limit=3"]])
-async def test_one_response_has_no_orders_and_no_ties(words: list[str], overrides: list[str]) -> None:
+async def test_one_response_has_no_orders_and_no_ties(words, overrides):
     with pytest.raises(ConfigError, match="the tool cannot honor this override"):
         await evalkit.direct_score(SCORED, overrides=[*overrides, *words])
 
@@ -63,15 +58,13 @@ async def test_one_response_has_no_orders_and_no_ties(words: list[str], override
         ({"allowTie": False}, "tie.allow=true", "tie.allow: is true, but allowTie is false"),
     ],
 )
-async def test_an_override_that_contradicts_an_argument_is_an_error(
-    argument: dict[str, Any], word: str, said: str, overrides: list[str]
-) -> None:
+async def test_an_override_that_contradicts_an_argument_is_an_error(argument, word, said, overrides):
     with pytest.raises(ConfigError) as caught:
         await evalkit.pairwise_compare({**INPUT, **argument}, overrides=[*overrides, word])
     assert said in str(caught.value)
 
 
-async def test_arguments_left_out_or_null_are_as_configured(provider: Provider, overrides: list[str]) -> None:
+async def test_arguments_left_out_or_null_are_as_configured(provider, overrides):
     provider.rule = judging(always_first)
     nulls = {"context": None, "allowTie": None, "swapPositions": None}
     result = await evalkit.pairwise_compare({**INPUT, **nulls}, overrides=[*overrides, "swap=none", "tie=forbid"])
@@ -87,9 +80,7 @@ async def test_arguments_left_out_or_null_are_as_configured(provider: Provider, 
         (["tie.min_confidence=0.99", "swap.resolve=lower_confidence"], "TIE", 0.65, "threshold"),
     ],
 )
-async def test_orders_that_disagree_are_resolved_as_configured(
-    words: list[str], winner: str, confidence: float | None, reason: str, provider: Provider, overrides: list[str]
-) -> None:
+async def test_orders_that_disagree_are_resolved_as_configured(words, winner, confidence, reason, provider, overrides):
     provider.rule = judging(lambda first, _: ("A", 0.9 if first.startswith("good") else 0.6))
     result = await evalkit.pairwise_compare(INPUT, overrides=[*overrides, *words])
     assert (result.winner, result.reason) == (winner, reason)
@@ -97,7 +88,7 @@ async def test_orders_that_disagree_are_resolved_as_configured(
     assert [row.winner for row in result.comparison or ()] == [winner] * 2
 
 
-async def test_an_arbiter_decides_where_the_orders_disagree(provider: Provider, overrides: list[str]) -> None:
+async def test_an_arbiter_decides_where_the_orders_disagree(provider, overrides):
     provider.rule = lambda body: judging(good_first if body["model"] == "other" else always_first)(body)
     words = [*overrides, "swap=third_pass", "+judge@swap.arbiter=openai_compatible", "swap.arbiter.model=openai/other"]
     result = await evalkit.pairwise_compare(INPUT, overrides=[*words, f"swap.arbiter.api_base={provider.api_base}"])
@@ -105,16 +96,14 @@ async def test_an_arbiter_decides_where_the_orders_disagree(provider: Provider, 
     assert [row.winner for row in result.comparison or ()] == ["A", "A"]
 
 
-async def test_a_criterion_on_which_only_it_disagrees_needs_no_third_judgment(
-    provider: Provider, overrides: list[str]
-) -> None:
+async def test_a_criterion_on_which_only_it_disagrees_needs_no_third_judgment(provider, overrides):
     provider.rule = judging(good_first, {"clarity": always_first})
     words = [*overrides, "swap=third_pass", "judge.temperature=1"]
     result = await evalkit.pairwise_compare(INPUT, overrides=words)
     assert (result.winner, [row.winner for row in result.comparison or ()]) == ("A", ["A", "TIE"])
 
 
-async def test_weights_of_criteria_are_honored(provider: Provider, overrides: list[str]) -> None:
+async def test_weights_of_criteria_are_honored(provider, overrides):
     provider.rule = judging(good_first, {"clarity": lambda a, b: ("B" if a.startswith("good") else "A", 0.9)})
     words = [*overrides, "scoring.weights={accuracy: 0.2, clarity: 0.8}"]
     result = await evalkit.pairwise_compare(INPUT, overrides=words)
@@ -123,7 +112,7 @@ async def test_weights_of_criteria_are_honored(provider: Provider, overrides: li
     assert result.overall_reasoning.endswith("[This answer chose A; over all answers the result is B.]")
 
 
-async def test_a_config_and_overrides_are_both_honored(provider: Provider, overrides: list[str]) -> None:
+async def test_a_config_and_overrides_are_both_honored(provider, overrides):
     provider.rule = judging(always_first)
     config = evalkit.load_config(overrides=[*overrides, "criteria=writing", "dataset.limit=3"])
     result = await evalkit.pairwise_compare(INPUT, config=config, overrides=["swap=none"])
@@ -150,9 +139,7 @@ EXAMPLE = {"prompt": "Explain gravity.", "response": "It pulls.", "justification
         ),
     ],
 )
-async def test_other_scales_and_examples_are_honored(
-    words: list[str], scale: str, part: str, provider: Provider, overrides: list[str]
-) -> None:
+async def test_other_scales_and_examples_are_honored(words, scale, part, provider, overrides):
     provider.rule = scoring({"accuracy": 5, "clarity": 4, "completeness": 2})
     asked = {name: value for name, value in SCORED.items() if name != "rubric"}
     result = await evalkit.direct_score(asked, overrides=[*overrides, *words])
@@ -160,7 +147,7 @@ async def test_other_scales_and_examples_are_honored(
     assert part in provider.requests[0]["messages"][0]["content"]
 
 
-async def test_examples_are_an_argument_too(provider: Provider, overrides: list[str]) -> None:
+async def test_examples_are_an_argument_too(provider, overrides):
     provider.rule = scoring({"accuracy": 3, "clarity": 2, "completeness": 2})
     rubric = {"scale": "1-3", "levelDescriptions": None, "examples": [{**EXAMPLE, "scores": {"clarity": 2}}]}
     await evalkit.direct_score({**SCORED, "rubric": rubric}, overrides=overrides)
@@ -171,7 +158,7 @@ async def test_examples_are_an_argument_too(provider: Provider, overrides: list[
         await evalkit.direct_score({**SCORED, "rubric": wrong}, overrides=overrides)
 
 
-async def test_two_scales_are_a_contradiction(overrides: list[str]) -> None:
+async def test_two_scales_are_a_contradiction(overrides):
     with pytest.raises(ConfigError, match=r"rubric: is 1 to 10 by 1, but the argument rubric.scale is 1-5"):
         await evalkit.direct_score({**SCORED, "rubric": {"scale": "1-5"}}, overrides=[*overrides, "rubric=likert10"])
 
@@ -188,7 +175,7 @@ def objects(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("model", [model for one in TOOLS for model in (one.arguments, one.result)])
-def test_every_field_is_described(model: type[ToolModel]) -> None:
+def test_every_field_is_described(model):
     schema = schema_of(model)
     Draft202012Validator.check_schema(schema)
     assert "$ref" not in json.dumps(schema)
@@ -199,7 +186,7 @@ def test_every_field_is_described(model: type[ToolModel]) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_every_optional_field_accepts_null(tool: Any) -> None:
+def test_every_optional_field_accepts_null(tool):
     given = INPUT if tool.name == "pairwise_compare" else SCORED
     schema = schema_of(tool.arguments)
     for part in objects(schema):
@@ -213,7 +200,7 @@ def test_every_optional_field_accepts_null(tool: Any) -> None:
     assert tool.arguments.model_validate(nulls) == tool.arguments.model_validate(without)
 
 
-def test_the_command_prints_what_python_returns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_what_python_returns(capsys):
     for form in ("openai", "anthropic", "mcp", "json-schema"):
         assert main(["tools", "--format", form]) == 0
         assert json.loads(capsys.readouterr().out) == tool_schemas(form)
@@ -227,12 +214,12 @@ def test_the_command_prints_what_python_returns(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("words", [["--format", "yaml"], ["--form", "mcp"], ["mcp"], ["--format"]])
-def test_a_wrong_word_is_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_word_is_one_line(words, capsys):
     assert main(["tools", *words]) == 1
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
 
 
-async def test_a_score_needs_a_scale(overrides: list[str]) -> None:
+async def test_a_score_needs_a_scale(overrides):
     with pytest.raises(ConfigError, match=r"has classes, but this tool gives scores; choose a scale"):
         await evalkit.direct_score(SCORED, overrides=[*overrides, "rubric=pass_fail"])

@@ -1,8 +1,6 @@
-from __future__ import annotations
-
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -108,11 +106,11 @@ def build(
 
 
 @pytest.fixture
-def make_result() -> Callable[..., RunResult]:
+def make_result():
     return build
 
 
 @pytest.fixture
-def store(mlflow_store: str) -> str:
+def store(mlflow_store):
     """The URI of an empty store of its own."""
     return mlflow_store

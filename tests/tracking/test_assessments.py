@@ -1,7 +1,5 @@
 """What people said stands beside what the judge said: each person's label, and the one that the judge is held to."""
 
-from __future__ import annotations
-
 import pytest
 
 from evalkit.tracking.traces import assess
@@ -62,7 +60,7 @@ def test_choices_of_the_first_pair_say_nothing_of_another():
         ("pass", Verdict("c", (1,), None, None, "split", label="fail"), "none"),
     ],
 )
-def test_a_class_is_the_judgment_the_verdict_and_the_label(said: str, verdict: Verdict, shown: str) -> None:
+def test_a_class_is_the_judgment_the_verdict_and_the_label(said, verdict, shown):
     texts = (Response("4"), Response("5", class_name="fail"))
     case = Case("c", "2+2?", texts, labels={"ann": ("pass", "fail"), "bob": (None, None)})
     answer = {"reasoning": "It is wrong.", "class": said}

@@ -1,12 +1,9 @@
 """The process beside a run that records it: the same run as one recorded here, and never a reason to lose one."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -29,14 +26,14 @@ SETTINGS = TrackingConfig(traces=2)
 
 
 @pytest.fixture(scope="module")
-def recorder(empty_store: Path) -> Iterator[Worker]:
+def recorder(empty_store):
     started = Worker(f"sqlite:///{empty_store}")
     yield started
     started.close()
 
 
 @pytest.fixture
-def written(make_result: Callable[..., RunResult]) -> Callable[..., RunResult]:
+def written(make_result):
     """Make a run in a folder that can be read again."""
 
     def write(folder: Path, run_id: str, **manifest: object) -> RunResult:

@@ -1,11 +1,8 @@
 """What MLflow is given: contents, datasets and prompts."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
@@ -20,7 +17,7 @@ from evalkit.tracking.mlflow_tracker import HASH, LINKED, NOTE, MlflowTracker, p
 from evalkit.types import Metric
 
 
-def test_params_are_flat_and_hide_passwords(make_result, tmp_path):
+def test_params_are_flat_short_and_hide_passwords(make_result, tmp_path):
     result = make_result(tmp_path)
     # A config with such a URL or key is refused; a tracker hides them all the same.
     secret = {"api_base": "http://u:pw@127.0.0.1:1/v1", "params": {"api_key": "sk-1", "top_p": 0.5}}
@@ -34,10 +31,6 @@ def test_params_are_flat_and_hide_passwords(make_result, tmp_path):
     assert params["judge.params.top_p"] == "0.5"
     assert "judge.max_tokens" not in params
     assert "rubric.levels" not in params
-
-
-def test_a_long_param_is_cut_to_what_mlflow_takes(make_result, tmp_path):
-    result = make_result(tmp_path)
     config = result.config.model_copy(update={"prompt": PromptConfig(template="x" * 7_000)})
     assert len(contents.params(replace(result, config=config))["prompt.template"]) == contents.MAX_PARAM
 
@@ -143,7 +136,7 @@ def complaint(uri: str, path: str) -> str:
     return str(caught.value)
 
 
-def test_an_evaluation_data_set_by_name_and_by_id(store: str) -> None:
+def test_an_evaluation_data_set_by_name_and_by_id(store):
     client = MlflowClient(tracking_uri=store)
     records = [
         {
@@ -170,7 +163,7 @@ def test_an_evaluation_data_set_by_name_and_by_id(store: str) -> None:
     assert "cannot be fetched" in complaint(store, "mlflow:d-0123456789abcdef0123456789abcdef")
 
 
-def test_a_file_and_a_folder_that_a_run_logged(store: str, tmp_path: Path) -> None:
+def test_a_file_and_a_folder_that_a_run_logged(store, tmp_path):
     client = MlflowClient(tracking_uri=store)
     experiment = client.create_experiment("data", artifact_location=(tmp_path / "artifacts").as_uri())
     run = client.create_run(experiment).info.run_id
@@ -189,7 +182,7 @@ def test_a_file_and_a_folder_that_a_run_logged(store: str, tmp_path: Path) -> No
     assert "cannot be fetched" in complaint(store, f"runs:/{run}/nothing.jsonl")
 
 
-def test_no_store_is_made_by_looking_for_one(tmp_path: Path) -> None:
+def test_no_store_is_made_by_looking_for_one(tmp_path):
     uri = f"sqlite:///{tmp_path / 'none.db'}"
     assert complaint(uri, "mlflow:quiz") == f"mlflow:quiz: there is no tracking store at {uri}; set tracking.uri"
     assert not (tmp_path / "none.db").exists()

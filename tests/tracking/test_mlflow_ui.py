@@ -1,7 +1,5 @@
 """MLflow's own pages in Chromium, as `evalkit ui` serves them: what they show of a sweep, and labels of two people."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -10,7 +8,6 @@ import sqlite3
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +42,7 @@ class Site(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def folder(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(empty_store, tmp_path_factory):
     """A folder with a sweep of two tiny runs, and a run of eight pairs, of which two people are to label two."""
     folder = tmp_path_factory.mktemp("ui")
     shutil.copy(empty_store, folder / "mlflow.db")
@@ -84,7 +81,7 @@ def to_label() -> None:
 
 
 @pytest.fixture(scope="module")
-def pages(folder: Path) -> Iterator[str]:
+def pages(folder):
     """MLflow's pages, as `evalkit ui` serves them; they end with the command's process."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -110,7 +107,7 @@ def is_free(port: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def site(pages: str, folder: Path) -> Site:
+def site(pages, folder):
     return Site(pages, *_recorded(folder / "mlflow.db"))
 
 
@@ -125,7 +122,7 @@ def _recorded(database: Path) -> tuple[str, dict[str, str]]:
 
 
 @pytest.fixture
-def page(browser: Any, site: Site) -> Iterator[Any]:
+def page(browser, site):
     """A page that complains of script errors, of errors on the console, and of requests that go elsewhere."""
     opened = browser.new_context(viewport={"width": 1600, "height": 1000}).new_page()
     opened.set_default_timeout(PAGE_PATIENCE)
@@ -192,7 +189,7 @@ def test_a_trace_shows_what_was_judged_and_how_people_did(page, site):
 
 
 @pytest.fixture
-def plain_page(browser: Any, pages: str) -> Iterator[Any]:
+def plain_page(browser, pages):
     opened = browser.new_page(viewport={"width": 1500, "height": 950})
     opened.set_default_timeout(PAGE_PATIENCE)
     yield opened
@@ -258,7 +255,7 @@ def test_two_people_label_in_the_pages_of_mlflow(plain_page, pages, folder, monk
 
 
 @pytest.fixture
-def another(folder: Path, tmp_path: Path) -> Path:
+def another(folder, tmp_path):
     """The same run under another id, of which nothing is known in MLflow."""
     other = tmp_path / "other"
     shutil.copytree(folder / "run", other)

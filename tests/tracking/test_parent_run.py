@@ -1,7 +1,5 @@
 """The parent run of a sweep in MLflow: its definition, the best job's metrics, and the leaderboard."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from pathlib import Path
@@ -16,9 +14,7 @@ from tests.support.fake_provider import said, serving
 
 
 @pytest.mark.slow
-def test_the_parent_run_says_what_was_swept_and_what_came_of_it(
-    mlflow_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_parent_run_says_what_was_swept_and_what_came_of_it(mlflow_store, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     (tmp_path / "data.jsonl").write_text("\n".join(json.dumps(pair(number)) for number in range(12)))
@@ -84,7 +80,7 @@ def board(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"by": "agreement/accuracy", "rows": list(rows), "sweep": sweep, **more}
 
 
-def test_a_board_becomes_params_tags_and_metrics() -> None:
+def test_a_board_becomes_params_tags_and_metrics():
     found = board(row("x", 0.9), row("y", 0.8))
     assert parent_runs.definition(found) == {"sweep.name": "mine", "sweep.jobs": "2", "sweep.judge": "x, y"}
     tags = parent_runs.tags_of(found)
@@ -94,7 +90,7 @@ def test_a_board_becomes_params_tags_and_metrics() -> None:
     assert parent_runs.best_metrics(board(row("x", 0.9), row("y", 0.8, dataset="e"))) == {}
 
 
-def test_the_outcome_is_the_choice_of_each_dataset() -> None:
+def test_the_outcome_is_the_choice_of_each_dataset():
     choices = [{"job": "y", "text": "Use judge=y."}, {"job": None, "text": "Use none."}]
     found = board(row("x", 0.9), row("y", 0.8), choices=choices)
     assert parent_runs.description(found) == "Use judge=y. Use none."
@@ -112,9 +108,7 @@ def test_the_outcome_is_the_choice_of_each_dataset() -> None:
         ),
     ],
 )
-def test_contradictions_are_named_by_their_jobs_if_there_are_several(
-    pairs: list[tuple[str, str]], names: set[str]
-) -> None:
+def test_contradictions_are_named_by_their_jobs_if_there_are_several(pairs, names):
     metric = {"between/contradiction": {"value": 0.2, "low": 0.1, "high": None}}
     found = [{"scores": one, "comparisons": two, "metrics": metric} for one, two in pairs]
     values = parent_runs.contradictions(board(*(row(name, 0.9) for name in "xyz"), contradictions=found))
@@ -122,7 +116,7 @@ def test_contradictions_are_named_by_their_jobs_if_there_are_several(
     assert set(values.values()) == {0.2, 0.1}
 
 
-def test_a_table_has_numbers_where_the_csv_has_them(tmp_path: Path) -> None:
+def test_a_table_has_numbers_where_the_csv_has_them(tmp_path):
     file = tmp_path / "leaderboard.csv"
     file.write_text("rank,name,agreement/accuracy,cost/per_case\n1,x,0.9,\n2,y,much,0.5\n", "utf-8")
     assert json.loads(parent_runs.table_of(file)) == {
@@ -131,7 +125,7 @@ def test_a_table_has_numbers_where_the_csv_has_them(tmp_path: Path) -> None:
     }
 
 
-def test_jobs_share_a_parent_that_has_the_files_of_the_sweep(store: str, tmp_path: Path) -> None:
+def test_jobs_share_a_parent_that_has_the_files_of_the_sweep(store, tmp_path):
     from mlflow import MlflowClient
 
     client = MlflowClient(store)

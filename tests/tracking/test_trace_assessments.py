@@ -1,9 +1,6 @@
 """Verdicts as assessments on the traces that the cases came from."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +11,7 @@ from evalkit.runs import read_run
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
-def test_traces_get_verdicts_once(
-    mlflow_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_traces_get_verdicts_once(mlflow_store, tmp_path, monkeypatch, capsys):
     import mlflow
 
     monkeypatch.chdir(tmp_path)
@@ -54,9 +49,7 @@ def test_traces_get_verdicts_once(
         assert main_one.metadata["evalkit.config_hash"] == result.manifest["config_hash"]
 
 
-def test_the_verdict_on_a_turn_is_at_its_span(
-    mlflow_store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_verdict_on_a_turn_is_at_its_span(mlflow_store, tmp_path, monkeypatch, capsys):
     import mlflow
 
     monkeypatch.chdir(tmp_path)

@@ -1,13 +1,10 @@
 """A real MLflow server over HTTP, whose own basic auth asks for a password."""
 
-from __future__ import annotations
-
 import base64
 import json
 import sys
 import urllib.request
 import warnings
-from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -21,7 +18,7 @@ ADMIN, USER, PASSWORD = "admin", "judge", "open-sesame-12"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(tmp_path_factory):
     """MLflow's own server with its own basic auth: who is not known gets nothing, and everybody may read."""
     folder, port = tmp_path_factory.mktemp("server"), free_port()
     (folder / "auth.ini").write_text(
@@ -52,7 +49,7 @@ def _add_user(url: str) -> None:
 
 
 @pytest.fixture
-def signed_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def signed_in(monkeypatch):
     def sign_in(user: str) -> None:
         monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", user)
         monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)

@@ -1,10 +1,7 @@
 """What becomes of shards, by the ends of their workers; the engine is a list of ends."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,7 +55,7 @@ def done(task: ShardTask, attempt: int) -> ShardReport:
 
 
 @pytest.fixture
-def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ListedPool, Any]]:
+def judge(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(ends: Ends, *overrides: str, observe: Any = None) -> tuple[ListedPool, Any]:
@@ -73,7 +70,7 @@ def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     return run
 
 
-def test_every_shard_is_judged_once_and_their_progress_is_summed(judge) -> None:
+def test_every_shard_is_judged_once_and_their_progress_is_summed(judge):
     seen: list[Progress] = []
     pool, (reports, seconds) = judge(done, observe=seen.append)
     assert sorted(str(report.shard) for report in reports) == ["1/2", "2/2"]
@@ -83,7 +80,7 @@ def test_every_shard_is_judged_once_and_their_progress_is_summed(judge) -> None:
     assert (last.done, last.total, last.sent, last.failed, last.cost_usd) == (10, 20, 6, 2, 0.5)
 
 
-def test_a_shard_whose_worker_died_is_judged_again(judge) -> None:
+def test_a_shard_whose_worker_died_is_judged_again(judge):
     pool, (reports, _) = judge(
         lambda task, n: Lost("node 7 is gone") if task.shard.index == 2 and n == 1 else done(task, n)
     )
@@ -91,7 +88,7 @@ def test_a_shard_whose_worker_died_is_judged_again(judge) -> None:
     assert pool.attempts == {Shard(1, 2): 1, Shard(2, 2): 2}
 
 
-def test_a_shard_whose_workers_die_again_and_again_ends_the_run(judge) -> None:
+def test_a_shard_whose_workers_die_again_and_again_ends_the_run(judge):
     pool, error = judge(lambda task, n: Lost("node 7 is gone") if task.shard.index == 2 else done(task, n))
     assert isinstance(error, WorkerError)
     assert "shard 2/2: its worker died " in str(error)
@@ -100,7 +97,7 @@ def test_a_shard_whose_workers_die_again_and_again_ends_the_run(judge) -> None:
     assert (pool.stopped, pool.closed) == (True, True)
 
 
-def test_an_error_names_the_shard_and_its_host_and_stops_the_others(judge) -> None:
+def test_an_error_names_the_shard_and_its_host_and_stops_the_others(judge):
     failed = ShardReport(Shard(1, 2), "node-3", error="no API key", status=2)
     pool, error = judge(lambda task, n: failed if task.shard.index == 1 else done(task, n))
     assert str(error) == "shard 1/2 on node-3: no API key"
@@ -108,7 +105,7 @@ def test_an_error_names_the_shard_and_its_host_and_stops_the_others(judge) -> No
     assert (pool.busy, pool.stopped, pool.closed) == (False, True, True)
 
 
-def test_an_interrupt_waits_for_the_workers_and_counts_their_answers(judge) -> None:
+def test_an_interrupt_waits_for_the_workers_and_counts_their_answers(judge):
     pool, error = judge(lambda task, n: KeyboardInterrupt() if task.shard.index == 1 else done(task, n))
     assert isinstance(error, Signaled)
     assert error.number == signal.SIGINT
@@ -124,7 +121,7 @@ def test_an_interrupt_waits_for_the_workers_and_counts_their_answers(judge) -> N
         ("runner.budget_usd=5", "runner.budget_usd: each worker would spend it"),
     ],
 )
-def test_what_workers_cannot_share_is_refused_before_any_starts(judge, setting: str, what: str) -> None:
+def test_what_workers_cannot_share_is_refused_before_any_starts(judge, setting, what):
     pool, error = judge(done, setting)
     assert isinstance(error, ConfigError)
     assert what in str(error)
@@ -143,9 +140,7 @@ def task(work: Any, **more: Any) -> ShardTask:
         (KeyError("x"), "KeyError: 'x'", 1),
     ],
 )
-def test_an_error_in_a_worker_is_a_part_of_its_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, error: str, status: int
-) -> None:
+def test_an_error_in_a_worker_is_a_part_of_its_report(tmp_path, monkeypatch, raised, error, status):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(PROJECT_VARIABLE, str(project()))  # a worker sets it
 

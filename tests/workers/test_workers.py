@@ -1,7 +1,5 @@
 """Shards of a study, judged by hand, by jobs and by actors: the same metrics, and a dead worker loses nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -31,7 +29,7 @@ SWEPT = ("judge=simulated/good,simulated/position_biased", "swap=both", "dataset
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, tmp_path_factory, monkeypatch) -> Path:
+def folder(tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # Ray's sockets are in folders below its own, and the path of a socket must not exceed 107 bytes.
     base = tmp_path_factory.getbasetemp()
@@ -78,7 +76,7 @@ def preempt_once(config, shard, observe):
     return api.judge_shard(config, shard, then_preempt)
 
 
-def test_a_shard_holds_the_cases_of_a_prompt_and_every_case_is_in_one() -> None:
+def test_a_shard_holds_the_cases_of_a_prompt_and_every_case_is_in_one():
     shards = [Shard.of(f"{n}/7") for n in range(1, 8)]
     for n in range(200):
         case = Case(f"c{n}", f"Question {n}?", ())
@@ -88,7 +86,7 @@ def test_a_shard_holds_the_cases_of_a_prompt_and_every_case_is_in_one() -> None:
     assert Shard(1, 20).holds(Case("a", "", ()))
 
 
-def test_work_judges_one_shard_into_the_store_and_run_scores_what_is_stored(call, folder) -> None:
+def test_work_judges_one_shard_into_the_store_and_run_scores_what_is_stored(call, folder):
     words = [*cases(folder, 30), "swap=both,none", "-m", "store.url=answers.sqlite"]
     sent = [
         int(re.findall(r"(\d+) sent", line)[0])
@@ -103,7 +101,7 @@ def test_work_judges_one_shard_into_the_store_and_run_scores_what_is_stored(call
     assert outcome("sweep/0")[1] == {"planned": 60, "stored": 60, "sent": 0, "retried": 0, "failed": 0}
 
 
-def test_what_a_shard_says_names_it_and_its_host(call, folder) -> None:
+def test_what_a_shard_says_names_it_and_its_host(call, folder):
     place = f"shard 2/3 on {socket.gethostname()}: "
     assert call("work", "dataset=file", "dataset.path=no.jsonl", "--shard", "2/3", status=1).line().startswith(place)
     with serving() as provider:
@@ -129,13 +127,13 @@ def test_what_a_shard_says_names_it_and_its_host(call, folder) -> None:
         ),
     ],
 )
-def test_what_workers_cannot_do_is_one_line(call, folder, words, what) -> None:
+def test_what_workers_cannot_do_is_one_line(call, folder, words, what):
     for package in ("submitit", "ray"):
         pytest.importorskip(package)
     assert what in call("run", *cases(folder, 3), "store.url=a.sqlite", *words, status=1).line()
 
 
-def test_cases_in_memory_are_refused_before_anything_is_paid(folder) -> None:
+def test_cases_in_memory_are_refused_before_anything_is_paid(folder):
     config = load_config("config", ["runner=ray", "judge=simulated/good", *BRIEF, "store.url=a.sqlite"])
     with pytest.raises(ConfigError, match="workers cannot read cases from memory"):
         run(config, folder / "run", cases=[pair(1)])
@@ -151,7 +149,7 @@ def test_cases_in_memory_are_refused_before_anything_is_paid(folder) -> None:
 )
 def test_a_run_whose_workers_die_has_the_metrics_of_a_single_process(
     call, folder, engine, judge, monkeypatch, provider
-) -> None:
+):
     pytest.importorskip({"slurm": "submitit"}.get(engine, engine))
     words = cases(folder, 300)
     if judge == "reward":
@@ -173,7 +171,7 @@ def test_a_run_whose_workers_die_has_the_metrics_of_a_single_process(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["slurm", pytest.param("ray", marks=pytest.mark.thorough)])
-def test_a_sweep_by_workers_has_the_metrics_of_a_single_process(call, folder, engine) -> None:
+def test_a_sweep_by_workers_has_the_metrics_of_a_single_process(call, folder, engine):
     pytest.importorskip({"slurm": "submitit"}.get(engine, engine))
     for name, more in (("one", []), ("many", [*ENGINES[engine], "runner.workers=2"])):
         call("run", "judge_sweep", *SWEPT, *BRIEF, f"store.url={name}.sqlite", *more, "--output", f"{name}-sweep")
@@ -182,7 +180,7 @@ def test_a_sweep_by_workers_has_the_metrics_of_a_single_process(call, folder, en
 
 
 @pytest.mark.slow
-def test_a_job_that_is_preempted_is_queued_again_and_nothing_is_paid_for_twice(call, folder, monkeypatch) -> None:
+def test_a_job_that_is_preempted_is_queued_again_and_nothing_is_paid_for_twice(call, folder, monkeypatch):
     pytest.importorskip("submitit")
     monkeypatch.setattr("evalkit.api.judge_shard", preempt_once)
     with serving() as provider:
@@ -199,7 +197,7 @@ def test_a_job_that_is_preempted_is_queued_again_and_nothing_is_paid_for_twice(c
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["slurm", pytest.param("ray", marks=pytest.mark.thorough)])
-def test_ctrl_c_stops_every_worker_and_keeps_what_was_paid_for(folder, engine) -> None:
+def test_ctrl_c_stops_every_worker_and_keeps_what_was_paid_for(folder, engine):
     pytest.importorskip({"slurm": "submitit"}.get(engine, engine))
     asked = threading.Event()
 
@@ -242,7 +240,7 @@ def test_ctrl_c_stops_every_worker_and_keeps_what_was_paid_for(folder, engine) -
         ("ray", signal.SIGTERM),
     ],
 )
-def test_a_second_signal_ends_every_worker_and_its_calls(folder, engine, number) -> None:
+def test_a_second_signal_ends_every_worker_and_its_calls(folder, engine, number):
     pytest.importorskip({"slurm": "submitit"}.get(engine, engine))
     asked, answer_now = threading.Event(), threading.Event()
     with serving() as provider:
@@ -280,7 +278,7 @@ entry_point()
 
 
 @pytest.mark.slow
-def test_a_run_of_ray_without_a_node_ends_and_counts_what_is_stored(folder) -> None:
+def test_a_run_of_ray_without_a_node_ends_and_counts_what_is_stored(folder):
     pytest.importorskip("ray")
     asked, lost = threading.Event(), threading.Event()
     with serving() as provider:
@@ -332,7 +330,7 @@ def below(pid: int) -> list[int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_jobs_are_submitted_is_handled_once_they_are(folder, monkeypatch, number) -> None:
+def test_a_signal_while_jobs_are_submitted_is_handled_once_they_are(folder, monkeypatch, number):
     pytest.importorskip("submitit")
     from evalkit.workers.slurm_pool import SlurmPool
 
@@ -359,7 +357,7 @@ def test_a_signal_while_jobs_are_submitted_is_handled_once_they_are(folder, monk
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["submitit_local", pytest.param("ray", marks=pytest.mark.thorough)])
-def test_a_launcher_judges_the_jobs_of_a_sweep_under_one_parent_run(call, folder, launcher, mlflow_store) -> None:
+def test_a_launcher_judges_the_jobs_of_a_sweep_under_one_parent_run(call, folder, launcher, mlflow_store):
     pytest.importorskip({"ray": "ray"}.get(launcher, "hydra_plugins.hydra_submitit_launcher"))
     words = ["judge_sweep", *SWEPT, "store.url=a.sqlite", "scoring.bootstrap=50"]
     call("run", *words, f"tracking.uri={mlflow_store}", f"hydra/launcher={launcher}", "--output", "many")
