@@ -1,4 +1,4 @@
-"""What MLflow is given: contents, datasets and prompts."""
+"""What is recorded: params, metrics, tables, templates, data sets, and the sample of traces."""
 
 import hashlib
 import json
@@ -11,10 +11,12 @@ from mlflow.tracking._tracking_service.utils import _use_tracking_uri
 from evalkit.config import DatasetConfig, PromptConfig, TrackingConfig
 from evalkit.datasets import Dataset, load_cases
 from evalkit.errors import DatasetError
+from evalkit.evaluators.json_answers import rationale
 from evalkit.scoring.catalog import LEADERBOARD_COLUMNS, full_catalog
 from evalkit.tracking import contents, dataset_fetchers
 from evalkit.tracking.mlflow_tracker import HASH, LINKED, NOTE, MlflowTracker, prompt_tags, registered_name
-from evalkit.types import Metric
+from evalkit.tracking.traces import choose, label_of
+from evalkit.types import Case, Metric, Response, Verdict
 
 
 def test_params_are_flat_short_and_hide_passwords(make_result, tmp_path):
@@ -276,3 +278,37 @@ def test_a_prompt_goes_by_its_template(template, name):
     assert registered_name(template).startswith(name)
     assert PROMPT_NAME_RULE.match(registered_name(template))
     assert registered_name("zh/成对.md.j2") != registered_name("zh/单个.md.j2")
+
+
+def test_every_kind_is_chosen_before_any_twice(make_result, tmp_path):
+    result = make_result(tmp_path, cases=40)
+    assert [j.case_id for j in choose(result, 8)] == ["c1", "c1", "c2", "c2", "c3", "c3", "c0", "c0"]
+    assert choose(result, 8) == choose(result, 8)
+
+
+def test_no_more_than_there_are_and_none_when_none_is_wanted(make_result, tmp_path):
+    result = make_result(tmp_path, cases=4)
+    assert len(choose(result, 100)) == 8
+    assert choose(result, 0) == []
+
+
+def test_judgments_without_a_verdict_are_not_lost(make_result, tmp_path):
+    result = replace(make_result(tmp_path, cases=4), verdicts=())
+    assert len(choose(result, 100)) == 8
+
+
+def test_rationale_reads_both_answer_shapes():
+    pair = {"comparison": [{"criterion": "x", "reasoning": "because"}], "result": {"reasoning": "overall"}}
+    assert (rationale(pair, "x"), rationale(pair, "y"), rationale(pair)) == ("because", None, "overall")
+    single = {"scores": {"x": {"score": 3, "justification": "fair"}}}
+    assert rationale(single, "x") == "fair"
+    assert rationale(None) is None
+    assert rationale({"scores": "none"}, "x") is None
+
+
+def test_the_label_of_a_single_response_is_its_grade():
+    verdict = Verdict("c", (1,), None, 3.0, "judged")
+    case = Case("c", "?", (Response("a"), Response("b", grade=4.5)))
+    assert label_of(verdict, case) == 4.5
+    assert label_of(replace(verdict, label=2.0), case) == 2.0
+    assert label_of(replace(verdict, unit=(0, 1)), case) is None
