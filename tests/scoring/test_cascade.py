@@ -404,12 +404,9 @@ def test_settings_of_which_a_cascade_can_make_nothing_are_refused(settings, said
         config("small", "large", **settings)
 
 
-def test_a_cascade_needs_two_judges():
+def test_a_cascade_needs_two_judges_that_are_single_ones():
     with pytest.raises(ValidationError, match="a cascade needs two judges, but there is only one: add judges"):
         JudgeConfig.model_validate({"vote": "cascade", "judges": [{"model": "n"}]})
-
-
-def test_the_judges_of_a_cascade_are_single_ones():
     panel = {"judges": [{"model": "m"}]}
     with pytest.raises(ValidationError, match="judges of a cascade include a panel"):
         JudgeConfig.model_validate({"vote": "cascade", "judges": [panel, {"model": "n"}]})

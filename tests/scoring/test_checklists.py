@@ -108,12 +108,9 @@ def test_rules_bound_what_is_unknown(rule, met, low, high):
     assert (score.state == "scored") == (low == high)
 
 
-def test_points_before_clipping():
+def test_points_before_clipping_and_without_positive_ones():
     score = score_items(read_items(ITEMS), {"light": False, "sugar": False, "rude": True}, "points")
     assert score.unclipped == pytest.approx((-0.5, -0.5))
-
-
-def test_no_positive_points_is_a_state_and_no_score():
     score = score_items([ChecklistItem("a", "x", points=-1.0)], {"a": False}, "points")
     assert score.state == "no_positive_points"
     assert score.value != score.value

@@ -423,18 +423,19 @@ def test_judges_of_a_panel_vote(votes, name, reason):
     assert dict(found.votes) == votes
 
 
-def test_weights_of_judges_count_as_votes():
+def test_votes_of_judges_are_weighed_and_a_split_judge_has_none():
     said = [judged("pass", judge="x"), judged("fail", judge="y"), judged("fail", judge="z")]
     weighted = config("x", "y", "z", vote="weighted", weights={"x": 3})
     assert verdict(said, weighted).class_name == "pass"
     even = config("x", "y", "z", vote="weighted", weights={"x": 2})
     assert verdict(said, even).reason == "split"
-
-
-def test_a_judge_whose_samples_are_split_has_no_vote():
     said = [judged("pass", 0, "x"), judged("fail", 1, "x"), judged("fail", 0, "y"), judged("fail", 1, "y")]
     found = verdict(said, config("x", "y"))
     assert (found.class_name, dict(found.votes)) == ("fail", {"x": None, "y": "fail"})
+    split = [judged(said, sample, judge) for judge in "xy" for sample, said in enumerate(("pass", "fail"))]
+    assert verdict(split, config("x", "y")).reason == "split"
+    unread = [judged(None, sample, judge) for judge in "xy" for sample in range(2)]
+    assert verdict(unread, config("x", "y")).reason == "missing"
 
 
 def test_every_response_has_a_row_with_its_label_and_those_of_annotators():
@@ -470,13 +471,6 @@ def test_random_votes_agree_with_counting():
         first = [place for place, count in enumerate(row) if count == row.max() and count > 0]
         expected = MISSING if not first else SPLIT if len(first) > 1 else ABSTAINED if first[0] == 3 else first[0]
         assert winner == expected
-
-
-def test_a_panel_of_split_judges_is_split_and_one_without_answers_is_missing():
-    split = [judged(said, sample, judge) for judge in "xy" for sample, said in enumerate(("pass", "fail"))]
-    assert verdict(split, config("x", "y")).reason == "split"
-    unread = [judged(None, sample, judge) for judge in "xy" for sample in range(2)]
-    assert verdict(unread, config("x", "y")).reason == "missing"
 
 
 def repeated(answers: Sequence[Sequence[str | None]], **more: Any) -> dict[str, Metric]:
@@ -546,13 +540,10 @@ def test_a_judgment_of_another_rubric_is_refused(judgment, said):
         score_run(config(), [CASE], [judgment])
 
 
-def test_a_label_of_another_rubric_is_refused():
+def test_labels_and_classes_of_another_rubric_are_refused():
     case = Case("c", "q", (Response("a", class_name="passed"),))
     with pytest.raises(ConfigError, match="case 'c': the label 'passed' is not one of the classes pass, fail, other"):
         score_run(config(), [case], [])
-
-
-def test_a_class_is_not_scored_on_a_scale():
     scale = config().model_copy(update={"rubric": RunConfig.model_fields["rubric"].default})
     with pytest.raises(ConfigError, match="it was judged by class, and the rubric is a scale"):
         score_run(scale, [CASE], [judged("pass")])

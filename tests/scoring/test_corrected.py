@@ -592,13 +592,15 @@ def test_a_system_that_the_judge_flatters_fails(pointwise):
     assert "flat -" in text
 
 
-def test_a_few_labels_leave_it_undecided(pointwise):
+def test_undecided_systems_and_unknown_probabilities_are_said(pointwise):
     systems = {"a": system(1, 12, 5, noise=2.0), "b": system(2, 12, 6, noise=2.0)}
     scores = run_of(pointwise, systems | {"none": system(9, 12, 5, labels=False)})
     assert set(results(scores).values()) == {"undecided", "untested"}
     (tone, text), _ = said(scores)
     assert tone == "info"
     assert "margin of 0.45: the labels do not decide for a " in text
+    systems = {"a": system(1, 40, 4), "b": system(2, 40, 6), "none": system(4, 40, 5, labels=False)}
+    assert said(run_of(pointwise, systems, metadata=["unknown"] * 40)) == []
 
 
 def test_a_system_outside_the_range_of_labeled_scores_is_refused(pointwise):
@@ -629,18 +631,10 @@ def test_nothing_is_corrected_without_two_labeled_systems_and_another(pointwise,
     assert said(scores) == []
 
 
-def test_labels_picked_with_unknown_probabilities_correct_nothing(pointwise):
-    systems = {"a": system(1, 40, 4), "b": system(2, 40, 6), "none": system(4, 40, 5, labels=False)}
-    assert said(run_of(pointwise, systems, metadata=["unknown"] * 40)) == []
-
-
-def test_many_systems_are_counted_and_five_are_named(pointwise):
+def test_many_systems_are_counted_and_equal_scores_have_no_line(pointwise):
     systems = {f"s{k}": system(k, 150, 5) for k in range(7)}
     scores = run_of(pointwise, systems | {"none": system(9, 100, 5, labels=False)}, scoring={"bootstrap": 100})
     assert " and 2 more." in said(scores)[0][1]
-
-
-def test_equal_scores_have_no_line(pointwise):
     systems = {"a": [(5.0, 4.0)] * 20, "b": [(5.0, 6.0)] * 20, "none": [(5.0, None)] * 20}
     scores = run_of(pointwise, systems)
     assert scores.metrics[GAP + "a"].value is None

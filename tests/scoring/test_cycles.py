@@ -181,14 +181,11 @@ def test_edge_rules(configure, make_case, judged, rule, rate, triads, reversals)
     assert found == [rate, triads, reversals]
 
 
-def test_a_missing_pass_is_missing_for_the_rules_that_need_it(configure, make_case, judged):
+def test_rules_on_edges_take_the_orders_there_are(configure, make_case, judged):
     game = {**RULED, (0, 1): (1, None)}
     for rule, n in [("net", 0), ("both", 0), ("single", 1)]:
         metrics = play(configure, make_case, judged, [game], 3, scoring={"conflict_edges": rule}).metrics
         assert (metrics["conflict/rate"].n, metrics["conflict/rate"].missing) == (n, 1 - n)
-
-
-def test_rules_on_orders_take_the_one_order_there_is(configure, make_case, judged):
     cases = [make_case("c", "abc")]
     judgments = [judged("c", pair, value, swapped=pair == (1, 2)) for pair, (value, _) in RULED.items()]
     config = configure(swap={"policy": "random"}, scoring={"conflict_edges": "net"})

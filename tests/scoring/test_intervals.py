@@ -495,27 +495,21 @@ def clusters_by(cases, **scoring):
     return None if found.number is None else found.number.tolist()
 
 
-def test_cases_on_one_prompt_are_a_cluster():
+def test_cases_on_one_prompt_are_a_cluster_unless_it_says_nothing():
     assert clusters_by(cases_of(["why?", "how?", " why? ", "how?", "who?"])) == [0, 1, 0, 1, 2]
-
-
-def test_a_prompt_that_says_nothing_makes_no_cluster():
     assert clusters_by(cases_of(["rate this"] * 4)) is None
     assert clusters_by(cases_of(["", "", "why?", "why?"])) == [0, 1, 2, 2]
     apart = [replace(case, context=f"text {k}") for k, case in enumerate(cases_of(["sum up", "sum up", "who?"]))]
     assert clusters_by(apart) is None
 
 
-def test_a_column_makes_clusters():
+def test_a_column_or_the_questions_of_mt_bench_make_clusters():
     cases = cases_of(["a", "a", "b", "c"], [{"topic": "x"}, {"topic": 1}, {"topic": "x"}])
     assert clusters_by(cases, scoring={"cluster": "topic"}) == [0, 1, 0, 2]
     assert clusters_by(cases, scoring={"cluster": "id"}) is None
     with pytest.raises(ConfigError, match="no case has this column") as error:
         clusters_by(cases, scoring={"cluster": "topics"})
     assert "did you mean 'topic'" in str(error.value)
-
-
-def test_mt_bench_has_its_questions():
     cases = cases_of(["turn 1", "turn 2", "other"], [{"question_id": 81}, {"question_id": 81}, {"question_id": 82}])
     assert clusters_by(cases, dataset={"benchmark": "mt_bench"}) == [0, 0, 1]
 

@@ -363,15 +363,12 @@ def test_a_case_costs_what_its_answers_cost_each_counted_once(configure, make_ca
     assert (cost.low, cost.high) == (pytest.approx(0.1), pytest.approx(0.75))
 
 
-def test_an_unknown_price_is_no_price_of_0(configure, make_case, judged):
+def test_prices_of_shared_answers_count_for_each_case_and_unknown_ones_are_not_0(configure, make_case, judged):
     config = configure(swap={"policy": "none"})
     metrics = score_run(config, [make_case("one")], [answered(judged, "one", None, 2.0, "k1")]).metrics
     assert metrics["cost/per_case"].value is None
     assert metrics["cost/per_case"].note == "no answer has a price"
     assert metrics["latency/per_case"].value == 2.0
-
-
-def test_an_answer_that_two_cases_share_counts_for_each(configure, make_case, judged):
     config, cases = configure(swap={"policy": "none"}), [make_case("one"), make_case("two")]
     judgments = [answered(judged, name, 0.5, 2.0, "k") for name in ("one", "two")]
     cost = score_run(config, cases, judgments).metrics["cost/per_case"]

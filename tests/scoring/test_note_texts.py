@@ -181,15 +181,12 @@ def test_a_note_is_found_with_its_arguments_in_both_languages(text):
     )
 
 
-def test_several_parts_are_translated_one_by_one_and_unknown_ones_stay():
+def test_notes_of_several_parts_or_with_places_are_translated():
     note = "no response has a score; a remark of a plug-in; no label is 'cases'; "
     english, chinese = in_every_language(note_text(note))
     assert english == note.removesuffix("; ")
     assert chinese == "没有回答有分数；a remark of a plug-in；没有标注为“cases”"
     assert in_every_language(note_text("")) == ("", "")
-
-
-def test_counts_and_places_of_what_a_note_names():
     same = in_every_language(note_text("cases with two identical responses: 3 (first: data.jsonl:7)"))[1]
     assert same == "两个回答完全相同的样本：3（首见于 data.jsonl:7）"
     dropped = in_every_language(note_text("rows dropped by dataset.filter: 1,204 of 4,000"))[1]

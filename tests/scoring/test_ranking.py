@@ -405,9 +405,11 @@ def test_a_pair_is_won_by_the_higher_place_and_missing_where_one_was_left_out(ra
             assert pair.value is None
 
 
-def test_each_pair_is_shown_as_the_list_had_it():
+def test_pairs_of_a_list_are_shown_as_it_had_them_with_whole_margins():
     pairs = {pair.unit: pair.shown for pair in implied(listed(((0, 1, 2, 3),), shown=(2, 0, 3, 1)), 2, 0)}
     assert pairs == {(0, 1): (0, 1), (0, 2): (2, 0), (0, 3): (0, 3), (1, 2): (2, 1), (1, 3): (3, 1), (2, 3): (2, 3)}
+    (pair,) = implied(listed(((1,), (0,)), (0, 1)), 2, 0)
+    assert pair.value == -1.0
 
 
 def test_a_pair_judgment_passes_through():
@@ -416,11 +418,6 @@ def test_a_pair_judgment_passes_through():
     assert not is_list(pair)
     assert (len(judgments.asked), len(judgments.of_units(2)), len(judgments.of_units(1))) == (2, 1 + 6, 4)
     assert not len(read_judgments([CASE], [pair], ["quality"]).of_units(1))
-
-
-def test_two_responses_ranked_are_a_win_of_the_whole_margin():
-    (pair,) = implied(listed(((1,), (0,)), (0, 1)), 2, 0)
-    assert pair.value == -1.0
 
 
 def test_verdicts_on_responses_and_on_pairs(configure):
