@@ -20,12 +20,9 @@ SCALES = pytest.mark.parametrize(("scale", "shift"), [(SCALE, 0), ({"real": True
 """The rules of reward models depend on differences only, so rewards without ends give the same."""
 
 
-def test_every_benchmark_that_is_read_has_a_rule_and_a_place_in_tables():
+def test_every_benchmark_has_a_rule_and_a_place_in_tables_and_an_unknown_one_none():
     assert {one.name for one in iter_benchmarks()} == {row.group for row in full_catalog().rows if row.benchmark}
     assert all(callable(benchmark.rule) for benchmark in iter_benchmarks())
-
-
-def test_an_unknown_benchmark_has_no_rule():
     config = RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], dataset={"benchmark": "llmbars"})
     with pytest.raises(ConfigError, match="did you mean 'llmbar'"):
         score_run(config, [], [])

@@ -80,13 +80,10 @@ def test_a_name_too_long_for_a_file_is_one_line(words, call):
     assert "too long" in call(*words.split(), name, *others, status=1).line()
 
 
-def test_what_an_export_would_pass_over_is_refused(call):
+def test_exports_and_imports_refuse_what_they_would_pass_over(call, tmp_path):
     said = call("export", "run", "--to", "csv", "--n", "5", status=1).line()
     assert said.startswith("--to csv: exports every judgment")
     assert call("export", "run", status=1).line().startswith("evalkit export: needs --to; try evalkit export --help")
-
-
-def test_labels_that_are_not_there_are_not_called_judgments(call, tmp_path):
     (tmp_path / "empty").mkdir()
     assert call("import", "generic", "empty", status=1).line().startswith("empty: has no readable rows")
 

@@ -443,13 +443,10 @@ async def test_a_judgment_asked_for_in_two_steps_may_still_be_asked_for_once_mor
     assert (judgment.status, len(endless.asked)) == ("unparseable", 3)
 
 
-async def test_an_evaluator_that_prepares_for_ever_gets_an_unparseable_judgment():
+async def test_an_evaluator_that_prepares_for_ever_or_fails_to_gets_no_judgment():
     asked = Scripted(lambda r, n: replace(DONE, text="endless"))
     [judgment] = (await run_steps(1, Prepared(Both(orders=1)), [asked])).judgments
     assert (judgment.status, len(asked.asked)) == ("unparseable", 1)
-
-
-async def test_a_failed_preparation_is_a_failed_judgment_of_each_order():
     judged = await run_steps(1, Prepared(Both()), [Scripted(lambda r, n: OVERLOADED if r.then else DONE)])
     assert [(j.status, j.shown, j.keys) for j in judged.judgments] == [("failed", (0, 1), ()), ("failed", (1, 0), ())]
 

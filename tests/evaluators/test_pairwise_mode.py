@@ -93,14 +93,11 @@ def test_swap_random_is_one_order_the_same_each_time_and_balanced():
     assert 160 < Counter(orders)[0, 1] < 240
 
 
-def test_swap_random_alternates_between_the_samples_of_a_pair():
+def test_random_orders_alternate_between_samples_and_the_first_stands_as_response_a():
     evaluator = pairwise(swap=SwapConfig(policy="random"), mode=ModeConfig(samples=4))
     orders = [one.shown for one in evaluator.plan(PAIR)]
     assert Counter(orders) == {(0, 1): 2, (1, 0): 2}
     assert orders[0] != orders[1]
-
-
-def test_the_response_shown_first_stands_as_response_a():
     first, second = pairwise().plan(PAIR)
     assert "<response_a>\nHello.\n</response_a>" in first.messages[-1]["content"]
     assert "<response_a>\nGo away.\n</response_a>" in second.messages[-1]["content"]
@@ -236,27 +233,21 @@ def test_an_invalid_answer_is_asked_for_once_more_and_then_unparseable(bad, reas
     assert judgment.error_kind == "invalid"
 
 
-def test_a_second_answer_that_is_good_is_marked_repaired():
+def test_a_repaired_answer_is_marked_and_embedded_json_is_not():
     further = asked_again(EVALUATOR, STRAIGHT, said("I think A."))
     judgment = judged(EVALUATOR, further, said(answer()))
     assert (judgment.status, judgment.value, judgment.read_by) == ("repaired", 1.0, "json")
-
-
-def test_mended_json_is_marked_repaired_and_embedded_json_is_not():
     mended = judged(EVALUATOR, STRAIGHT, said(json.dumps(answer())[:-1] + ",}"))
     assert (mended.status, mended.read_by) == ("repaired", "repaired")
     fenced = judged(EVALUATOR, STRAIGHT, said(f"```json\n{json.dumps(answer())}\n```"))
     assert (fenced.status, fenced.read_by) == ("ok", "embedded")
 
 
-def test_an_empty_answer_is_asked_for_again_without_an_empty_message():
+def test_an_empty_answer_is_asked_for_again_and_a_truncated_one_is_not():
     further = asked_again(EVALUATOR, STRAIGHT, said("  "))
     assert [one["role"] for one in further.messages] == ["system", "user"]
     assert further.messages[-1]["content"].startswith(STRAIGHT.messages[-1]["content"])
     assert "the answer is empty" in further.messages[-1]["content"]
-
-
-def test_an_answer_that_was_cut_off_is_not_asked_for_again():
     judgment = judged(EVALUATOR, STRAIGHT, said(json.dumps(answer())[:-20], finish_reason="length"))
     assert (judgment.status, judgment.error_kind) == ("unparseable", "truncated")
     assert "judge.max_tokens" in (judgment.error or "")
@@ -375,12 +366,9 @@ def test_what_does_not_suit_is_refused_before_any_call(settings, kind, said):
         make_evaluator(config(**settings))
 
 
-def test_scoring_weights_do_not_change_what_is_asked():
+def test_scoring_weights_change_no_prompt_and_the_hashes_name_every_template_in_use():
     weighted = pairwise(scoring=ScoringConfig(weights={"tone": 5}))
     assert [one.messages for one in weighted.plan(PAIR)] == [one.messages for one in EVALUATOR.plan(PAIR)]
-
-
-def test_the_hashes_name_every_template_in_use():
     assert list(EVALUATOR.prompt_hashes) == ["en/pairwise.md.j2", "en/pairwise_json.md.j2", "en/retry.md.j2"]
     chinese = pairwise(prompt=PromptConfig(language="zh")).prompt_hashes
     assert list(chinese) == ["zh/pairwise.md.j2", "zh/pairwise_json.md.j2", "zh/reasons.yaml", "zh/retry.md.j2"]

@@ -67,11 +67,8 @@ def test_the_default_run():
     assert (config.rubric.min, config.rubric.max, config.dataset.path) == (1, 5, "evalkit:quick.jsonl")
 
 
-def test_an_option_does_not_leak_into_the_next():
+def test_an_option_sets_its_own_keys_only():
     assert load_config(overrides=["judge=gpt-4o"]).judge.params == {}
-
-
-def test_pointwise_shows_one_response():
     assert load_config(overrides=["mode=pointwise"]).swap.policy == "none"
 
 

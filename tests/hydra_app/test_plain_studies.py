@@ -68,12 +68,9 @@ def test_an_option_on_the_command_line_replaces_a_section_of_it(folder):
     ]
 
 
-def test_a_name_in_it_is_an_option(folder):
+def test_a_name_in_a_study_is_an_option_and_anything_else_is_refused(folder):
     config = load_config(study(folder, "judge: team\ntracking: none\nprobe: null\n"))
     assert (config.judge.label, config.tracking.enabled, config.probe.probes) == ("team", False, {})
-
-
-def test_a_section_that_is_neither_is_refused(folder):
     line = refused(study(folder, "judge: [team]\n"))
     assert line.endswith(
         "study.yaml: judge: is neither a mapping nor an option; write judge: {KEY: VALUE}, or judge: NAME for an option"

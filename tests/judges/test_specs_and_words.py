@@ -87,12 +87,9 @@ def test_a_value_of_a_variable_named_like_a_key_never_stays(secret, around):
     assert secret not in redact(f"{around}{secret}{around}", {"SOME_API_KEY": secret}) or secret in "[redacted]"
 
 
-def test_ordinary_words_stay():
+def test_messages_are_one_short_line_and_ordinary_words_stay():
     text = "task-oriented risk-assessment of the basic model: key point; 4 tokens"
     assert redact(text, {"KEY": "4", "HOME": "model: key"}) == text
-
-
-def test_messages_are_one_short_line():
     wrapped = "litellm.InternalServerError: InternalServerError: OpenAIException - oops\nthere\n"
     wrapped += "Traceback (most recent call last):\n  x"
     assert clean_message(wrapped) == "oops there"
@@ -132,15 +129,12 @@ def test_the_first_rung_follows_what_the_model_can_do(known, response_schema, fu
     assert rung == top_rung(known=known, response_schema=response_schema, functions=functions, supported=supported)
 
 
-def test_the_ladder_ends():
+def test_the_ladder_ends_and_other_complaints_change_nothing():
     shape, seen = Shape("json_schema"), []
     while (after := adapted(shape, "response_format json tools unsupported", fixed=False, sent=())) is not None:
         seen.append(after.rung)
         shape = after
     assert seen == list(RUNGS[1:])
-
-
-def test_a_complaint_of_something_else_changes_nothing():
     assert adapted(Shape("json_schema"), "messages must alternate", fixed=False, sent=("temperature",)) is None
     assert adapted(Shape("tool"), "response_format", fixed=True, sent=()) is None
 
@@ -192,26 +186,14 @@ def test_a_secret_that_begins_with_another_is_taken_out_whole():
     assert redact("sent abcdefgh-and-more, then abcdefgh", secrets) == "sent [redacted], then [redacted]"
 
 
-def test_a_configured_price_comes_first():
+def test_a_price_is_configured_or_of_litellms_table_or_none():
     assert price_of(JudgeConfig(model="openai/gpt-4o-mini", price=Price(input=1, output=2))) == Price(input=1, output=2)
-
-
-def test_litellms_table_is_asked_with_and_without_the_provider():
     assert price_of(JudgeConfig(model="openai/gpt-4o-mini")) == Price(input=0.15, output=0.6)
     assert price_of(JudgeConfig(model="gpt-4o-mini")) == price_of(JudgeConfig(model="openai/gpt-4o-mini"))
-
-
-def test_an_unknown_price_is_none_and_not_zero():
     assert price_of(JudgeConfig(model="openai/nobody-knows")) is None
-
-
-def test_a_server_has_the_prices_that_a_run_reports_and_none_for_batches():
     server = JudgeConfig(model="openai/gpt-4o-mini", api_base="http://localhost:1/v1")
     assert price_of(server) == Price(input=0.15, output=0.6)
     assert price_of(server, batch=True) is None
-
-
-def test_what_runs_here_costs_nothing():
     assert price_of(JudgeConfig(model="local/smollm2-135m-instruct")) == Price(input=0, output=0)
 
 

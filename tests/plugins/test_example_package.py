@@ -120,14 +120,11 @@ def test_a_wrong_setting_is_one_line(example):
         make_evaluator(load_config(overrides=["mode=duel", "mode.params.qestion=x"]))
 
 
-def test_prompts_in_another_language(example):
+def test_the_users_prompts_and_those_in_another_language_come_first(example, tmp_path):
     evaluator = make_evaluator(load_config(overrides=["prompt.language=fr", "output.format=arrow"]))
     request = evaluator.plan(CASE)[0]
     assert request.messages[0]["content"].startswith("Tu compares")
     assert "-> A, -> B ou -> TIE" in request.messages[-1]["content"]
-
-
-def test_the_users_prompts_come_before_a_plug_ins(example, tmp_path):
     (tmp_path / "en").mkdir()
     (tmp_path / "en" / "duel.md.j2").write_text("mine {{ question }} {{ first }} {{ second }}", "utf-8")
     evaluator = make_evaluator(load_config(overrides=["mode=duel"]), prompt_folders=[tmp_path])

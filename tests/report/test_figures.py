@@ -129,15 +129,12 @@ def test_the_frontier_marks_the_threshold_in_use():
     assert frontier([one | {"accuracy": None} for one in points], 0.0) is None
 
 
-def test_confusion_counts_are_in_their_squares():
+def test_counts_of_a_confusion_and_of_both_orders_are_in_their_squares():
     row = {"A": 5, "TIE": 0, "B": 1, "missing": 0}
     figure = confusion({"labels": {"A": row, "TIE": dict.fromkeys(row, 0), "B": row | {"B": 7}}})
     assert [t for t in texts(figure) if t.isdigit()] == ["5", "0", "1", "5", "0", "7"]
     assert "4" not in texts(figure)
     assert confusion({}) is confusion({"labels": {"A": dict.fromkeys(row, 0)}}) is None
-
-
-def test_passes_are_a_table_of_both_orders():
     figure = passes(Counter({("A", "B"): 3, ("A", "A"): 2, (None, "A"): 1}))
     assert [t for t in texts(figure) if t.isdigit()][:4] == ["2", "0", "3", "0"]
     assert passes(Counter({("A", None): 3})) is None

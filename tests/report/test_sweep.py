@@ -285,12 +285,9 @@ def having(found: Leaderboard, name: str, **values: tuple[float, float, float]) 
     return replace(found, rows=tuple(rows))
 
 
-def test_jobs_that_prefer_the_second_answer_are_counted_too():
+def test_jobs_that_prefer_the_second_or_longer_answers_are_counted():
     texts = said(having(board(), "position/first_rate", job0=(0.4, 0.35, 0.45)))
     assert "Of 3 configurations, 1 clearly prefer the answer shown first, 1 the second." in texts
-
-
-def test_jobs_that_prefer_longer_answers_are_named():
     values = {"job0": (0.2, 0.1, 0.3), "job1": (0.0, -0.1, 0.1), "job2": (0.3, 0.2, 0.4)}
     texts = said(having(board(), "length/slope_at_label", **values))
     assert "2 of 3 configurations prefer longer answers beyond what the labels explain: L; C." in texts

@@ -280,19 +280,13 @@ def test_a_prompt_goes_by_its_template(template, name):
     assert registered_name("zh/成对.md.j2") != registered_name("zh/单个.md.j2")
 
 
-def test_every_kind_is_chosen_before_any_twice(make_result, tmp_path):
+def test_traces_are_chosen_of_every_kind_and_never_more_than_there_are(make_result, tmp_path):
     result = make_result(tmp_path, cases=40)
     assert [j.case_id for j in choose(result, 8)] == ["c1", "c1", "c2", "c2", "c3", "c3", "c0", "c0"]
     assert choose(result, 8) == choose(result, 8)
-
-
-def test_no_more_than_there_are_and_none_when_none_is_wanted(make_result, tmp_path):
     result = make_result(tmp_path, cases=4)
     assert len(choose(result, 100)) == 8
     assert choose(result, 0) == []
-
-
-def test_judgments_without_a_verdict_are_not_lost(make_result, tmp_path):
     result = replace(make_result(tmp_path, cases=4), verdicts=())
     assert len(choose(result, 100)) == 8
 
