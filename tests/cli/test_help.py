@@ -169,7 +169,7 @@ def test_output_names_the_folder_of_a_run_or_sweep(call, tmp_path, sweep):
 JUDGE = ("doctor", "judge=simulated/good", "dataset=quick")
 
 
-def test_the_store_is_named_and_opened(call, tmp_path):
+def test_doctor_names_the_store_and_the_tracker(call, tmp_path):
     assert "off: every run pays for all its calls" in call(*JUDGE, "store.mode=off", "tracking=none").out
     url = f"store.url={tmp_path}/answers.sqlite"
     assert "answers.sqlite (the first run creates it)" in call(*JUDGE, url, "tracking=none").out
@@ -177,9 +177,6 @@ def test_the_store_is_named_and_opened(call, tmp_path):
     assert "(the first run creates it)" not in call(*JUDGE, url, "tracking=none").out
     (tmp_path / "answers.sqlite").write_bytes(b"not a database" * 100)
     assert "answers.sqlite" in call(*JUDGE, url, "tracking=none", status=1).out
-
-
-def test_another_tracker_is_named(call):
     done = call(*JUDGE, "tracking.tracker=no_such_tracker", status=1)
     assert "no_such_tracker" in done.out + done.err
 
@@ -225,11 +222,8 @@ def test_a_line_goes_on(line, offered, complete):
     assert complete(line) == offered
 
 
-def test_every_command_is_offered(complete):
+def test_completion_offers_every_command_and_what_is_ones_own(complete, tmp_path):
     assert {"run", "plan", "score", "track", "ui", "doctor", "init"} <= {*complete("evalkit ")}
-
-
-def test_what_is_ones_own_is_offered(complete, tmp_path):
     (tmp_path / "conf" / "judge").mkdir(parents=True)
     (tmp_path / "conf" / "judge" / "gpt-mine.yaml").write_text("model: openai/mine\n")
     (tmp_path / "experiments").mkdir()

@@ -76,15 +76,12 @@ def test_each_format_gives_the_same_cases(tmp_path, suffix):
     assert dataset.notes == ()
 
 
-def test_format_setting_goes_before_the_suffix(write):
+def test_formats_are_set_or_recognized_and_rows_read_up_to_the_limit(write):
     path = write(PAIR, name="data.txt")
     assert len(load(path, format="jsonl").cases) == 1
     assert "dataset.format: no reader for format 'txt'; choose from arrow, csv" in complaint(path)
     assert "did you mean 'jsonl'?" in complaint(path, format="jsnol")
     assert "no suffix" in complaint(write(PAIR, name="data"))
-
-
-def test_rows_are_read_only_up_to_the_limit(write):
     path = write(PAIR, {**PAIR, "id": "two"}, "not json\n")
     assert [c.id for c in load(path, limit=2).cases] == ["one", "two"]
 
@@ -270,12 +267,9 @@ def test_a_bad_csv_file(write, content, said):
     assert complaint(write(content, name="d.csv"), mode="pointwise").startswith(said)
 
 
-def test_a_long_csv_cell_is_read(tmp_path):
+def test_a_long_csv_cell_is_read_and_bad_encoding_names_the_byte(tmp_path):
     rows = [{"prompt": "p", "response": "x" * 200_000}]
     assert len(load(written(tmp_path / "d.csv", rows), "pointwise").cases[0].responses[0].text) == 200_000
-
-
-def test_bad_encoding_names_the_byte(tmp_path):
     path = tmp_path / "d.jsonl"
     good = json.dumps(PAIR).encode() + b"\n"
     path.write_bytes(b"\xef\xbb\xbf\xff" + good)

@@ -22,7 +22,7 @@ from evalkit.types import JudgeRequest, JudgeSpec
 from tests.support.fake_provider import Reply, said
 
 
-def test_a_spec_holds_what_is_set():
+def test_a_spec_holds_what_is_set_for_each_judge_of_a_panel():
     config = JudgeConfig(model="openai/x", api_base="http://h/v1", seed=1, max_tokens=9, params={"top_p": 0.5})
     wanted = {"temperature": 0.0, "max_tokens": 9, "seed": 1, "top_p": 0.5}
     assert spec_of(config) == (JudgeSpec("x", "openai/x", "http://h/v1", wanted),)
@@ -31,9 +31,6 @@ def test_a_spec_holds_what_is_set():
     assert (
         spec_of(JudgeConfig(model="openai/x", logprobs=True, params={"top_logprobs": 5}))[0].params["top_logprobs"] == 5
     )
-
-
-def test_a_panel_has_a_spec_and_a_judge_for_each():
     panel = JudgeConfig(judges=(JudgeConfig(model="openai/x"), JudgeConfig(model="openai/y", name="why")))
     assert [s.name for s in spec_of(panel)] == ["x", "why"]
     assert [j.spec for j in make_judges(panel, RunnerConfig())] == list(spec_of(panel))

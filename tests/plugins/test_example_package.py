@@ -231,7 +231,7 @@ def result() -> RunResult:
     return RunResult(None, RunConfig(judge={"model": "m"}, criteria={"q": {}}), {"mode": "duel"}, (), (), (), {})
 
 
-def test_a_tracker_by_name_or_path(example, tmp_path):
+def test_a_tracker_is_found_by_name_or_path_and_its_failure_is_one_line(example, tmp_path):
     ledger = tmp_path / "ledger.txt"
     for number, name in enumerate(("ledger", "evalkit_example.ledger.Ledger"), 1):
         tracker = make_tracker(TrackingConfig(tracker=name, params={"path": str(ledger)}))
@@ -240,9 +240,6 @@ def test_a_tracker_by_name_or_path(example, tmp_path):
     assert len(ledger.read_text("utf-8").splitlines()) == 2
     targeted = TrackingConfig.model_validate({"_target_": "evalkit_example.ledger.Ledger"})
     assert targeted.tracker == "evalkit_example.ledger.Ledger"
-
-
-def test_a_tracker_that_fails_is_one_line_and_no_tracker_is_refused(example, tmp_path):
     tracker = make_tracker(TrackingConfig(tracker="ledger", params={"path": str(tmp_path)}))
     assert tracker is not None
     with pytest.raises(TrackingError, match=r"tracking\.tracker 'ledger' failed: IsADirectoryError"):
@@ -255,13 +252,10 @@ def test_a_tracker_that_fails_is_one_line_and_no_tracker_is_refused(example, tmp
         make_tracker(TrackingConfig(tracker="leger"))
 
 
-def test_a_config_group_and_an_option(example):
+def test_a_config_group_of_a_package_comes_before_the_users_configs(example, tmp_path, monkeypatch):
     config = load_config(overrides=["mode=duel", "+preset=quick"])
     assert (config.scoring.bootstrap, config.tracking.tracker) == (50, "ledger")
     assert config.tracking.params == {"path": "quick.txt"}
-
-
-def test_the_users_configs_come_after_a_plug_ins(example, tmp_path, monkeypatch):
     (tmp_path / "own" / "mode").mkdir(parents=True)
     (tmp_path / "own" / "mode" / "triel.yaml").write_text("name: duel\nparams: {question: mine}\n", "utf-8")
     monkeypatch.setenv("EVALKIT_CONF", str(tmp_path / "own"))

@@ -206,17 +206,13 @@ def test_files_are_the_documented_ones(tmp_path, result):
     assert "问" in (folder / "cases.jsonl").read_text(encoding="utf-8")
 
 
-def test_config_file_composes(tmp_path, result):
+def test_a_config_file_composes_and_a_folder_is_replaced_whole(tmp_path, result):
     write_run(tmp_path, result)
     saved = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
     assert next(iter(saved)) == "defaults"
     assert saved.pop("defaults") == ["schema", "runtime", "_self_"]
     assert RunConfig.model_validate(saved) == result.config
     assert saved == result.config.dump()
-
-
-def test_a_folder_is_replaced_whole(tmp_path, result):
-    write_run(tmp_path, result)
     again = replace(result, judgments=(), verdicts=(), cost_usd=None)
     write_run(tmp_path, again)
     assert read_run(tmp_path) == replace(again, folder=str(tmp_path))
