@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +267,14 @@ def number(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return found if found == found and abs(found) != float("inf") else None
+
+
+def is_infinite(word: str) -> bool:
+    """Return whether a word is a number that is not finite, such as `inf` or `1e999`."""
+    try:
+        return not isfinite(float(word))
+    except ValueError:
+        return False
 
 
 def _unreadable(path: Path, bad: OSError) -> DatasetError:

@@ -364,8 +364,9 @@ def read_class(cell: Any, options: Options) -> str | None:
     """Return the class in a cell, by the user's spellings; `None` if it is empty or states that there is none."""
     if cell is None or (name := normalize_label(cell)) == "":
         return None
-    name = options.winners.get(name, name)
-    return None if name == NONE or name.casefold() in NOTHING else name
+    if name in options.winners:
+        return None if options.winners[name] == NONE else options.winners[name]
+    return None if name.casefold() in NOTHING else name
 
 
 def _grade(cell: Any, place: str) -> float | None:

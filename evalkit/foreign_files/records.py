@@ -168,7 +168,11 @@ def missing_record(
 
 
 NONE = "NONE"
-NOTHING = ("", "-1", "none", "null", "nan", "n/a", "error", "failed", "invalid", "invalid_judge", "unparseable")
+NOTHING = (
+    *("", "-", "--", "—", "-1", "none", "null", "nan", "na", "n/a", "n.a.", "#n/a"),
+    *("error", "failed", "invalid", "invalid_judge", "unparseable"),
+)
+"""Cells that state that there is no verdict."""
 _TIES = ("tie (bothbad)", "tie (inconsistent)", "both", "neither", "same", "equal", "c")
 _FIRST = ("a", "model_a", "model_1", "response_a", "response_1", "output_1", "first", "left")
 _SECOND = ("b", "model_b", "model_2", "response_b", "response_2", "output_2", "second", "right")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import field
 from functools import cache, partial
 from itertools import islice
@@ -17,43 +17,14 @@ from typing import Any, Final, Literal, TypeAlias
 from evalkit.datasets.formats import Placed
 from evalkit.datasets.labels import normalize_label
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
-from evalkit.foreign_files.judgment_files import number, text
+from evalkit.foreign_files.judgment_files import is_infinite, number, text
 from evalkit.foreign_files.layouts import Unit, judgment_of, record_of
-from evalkit.foreign_files.records import NONE, NOTHING, ParsedFile, Record, RecordedJudgment
+from evalkit.foreign_files.records import NONE, NOTHING, Options, ParsedFile, Record, RecordedJudgment
+from evalkit.interop.verdict_words import LONGEST_WORD, POLARITY, SENTINEL, WINNERS, verdicts_among, word_of
 from evalkit.values import Json, JsonObject, frozen
 
 Rows: TypeAlias = Sequence[Placed]
 Rater: TypeAlias = Literal["judge", "label"]
-
-POSITIVE: Final = (
-    "pass",
-    "passed",
-    "yes",
-    "y",
-    "true",
-    "1",
-    "1.0",
-    "good",
-    "correct",
-    "合格",
-    "正确",
-    "是",
-    "通过",
-    "好",
-)
-NEGATIVE: Final = (
-    *("fail", "failed", "no", "n", "false", "0", "0.0", "bad", "incorrect", "wrong"),
-    *("不合格", "错误", "否", "不通过", "未通过", "不正确", "坏", "差"),
-)
-_SIDES: Final = {
-    "A": ("a", "model_a", "response_a", "output_a", "first", "left", "甲"),
-    "B": ("b", "model_b", "response_b", "output_b", "second", "right", "乙"),
-    "TIE": ("tie", "draw", "same", "equal", "both", "neither", "c", "平局", "平"),
-}
-_POLARITY: Final = {**dict.fromkeys(POSITIVE, "pass"), **dict.fromkeys(NEGATIVE, "fail")}
-_WINNERS: Final = {word: side for side, words in _SIDES.items() for word in words}
-_EDGE: Final = re.compile(r"^\W*([^\W_]+)\b|\b([^\W_]+)\W*$|\[\[(\w+)\]\]")
-_BRACKETS: Final = re.compile(r"\[\[\w+\]\]")
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("id", "uid", "key", "index", "idx", "case", "item", "编号", "样本", "序号", "题号"),
@@ -109,8 +80,8 @@ _STRENGTH: Final[Mapping[Rater, tuple[tuple[int, tuple[str, ...]], ...]]] = {
 _SUFFIX: Final = {"a": "a", "1": "a", "left": "a", "甲": "a", "b": "b", "2": "b", "right": "b", "乙": "b"}
 _OF_JUDGMENTS: Final = frozenset({"text", "order", "sample", "model_a", "model_b"})
 """Roles of columns that say more of a row's judgments than its verdicts do."""
+_WORDS: Final = {**POLARITY, **WINNERS}
 _MOST_CLASSES: Final = 12
-_LONGEST_WORD: Final = 40
 _SAMPLED: Final = 1000
 """The number of distinct values from which the kind of a column is found."""
 _LONGEST_CELL: Final = 1_000_000
@@ -149,24 +120,35 @@ class Table:
 class _Columns:
     """The columns of a table, in order, with the distinct values of each."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, named: Sequence[str] = ()) -> None:
         self.rows = rows
         self.names = list(dict.fromkeys(name for _, row in rows for name in row))
+        self._texts: dict[str, Counter[str]] = {}
         self._values: dict[str, Counter[str]] = {}
+        raters = [name for name in self.names if name in named or any(_evidence(name, one) for one in _STRENGTH)]
+        self._verdicts = verdicts_among(word for name in raters for word in self.texts(name))
 
-    def values(self, name: str) -> Counter[str]:
-        """Return the normalized values of a column that are not empty, with their counts."""
-        if name not in self._values:
+    def texts(self, name: str) -> Counter[str]:
+        """Return the texts of a column, with their counts."""
+        if name not in self._texts:
             cells = (row.get(name) for _, row in self.rows)
-            texts = Counter(
+            self._texts[name] = Counter(
                 cell if isinstance(cell, str) else normalize_label(cell) for cell in cells if cell is not None
             )
-            values = self._values[name] = Counter()
-            for cell, count in texts.items():
-                if len(cell) > _LONGEST_WORD:
-                    values[cell] += count
-                elif not _is_empty(cell):
-                    values[normalize_label(cell)] += count
+        return self._texts[name]
+
+    def verdicts(self, name: str) -> frozenset[str]:
+        """Return the words for no verdict that are verdicts in a column."""
+        return self._verdicts | verdicts_among(self.texts(name))
+
+    def values(self, name: str) -> Counter[str]:
+        """Return the normalized values of a column, without those that state that there is none, with their counts."""
+        if name not in self._values:
+            values, verdicts = Counter[str](), self.verdicts(name)
+            for cell, count in self.texts(name).items():
+                if not _states_nothing(cell, verdicts):
+                    values[cell if len(cell) > LONGEST_WORD else normalize_label(cell)] += count
+            self._values[name] = values
         return self._values[name]
 
 
@@ -199,9 +181,10 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
             if isinstance(cell, str) and len(cell) > _LONGEST_CELL:
                 what = f"column '{name[:60]}' has a cell with {len(cell):,} characters"
                 raise DatasetError(what, where=place, remedy=f"shorten it to {_LONGEST_CELL:,}")
-    columns = _Columns(rows)
+    named = (*choices.judges, *choices.labels)
+    columns = _Columns(rows, named)
     names, rater = columns.names, _rater_column(columns)
-    for name in (*choices.columns.values(), *([] if rater else choices.judges + choices.labels)):
+    for name in (*choices.columns.values(), *(() if rater else named)):
         if name not in names:
             raise ConfigError(f"has no column '{name}'", where=where, remedy=did_you_mean(name, names))
     roles = _fixed_roles(columns, choices)
@@ -212,13 +195,12 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
     ]
     if rater and (value := _value_column(columns, roles, rater)):
         rows, raters = _widened(rows, roles, rater, value)
-        columns = _Columns(rows)
+        columns = _Columns(rows, raters)
         roles = [one for one in roles if one.column not in (rater, value)]
         roles += [Role(rater, "rater", f"{len(raters)} names"), Role(value, "value", "the rater's verdict")]
         candidates = raters
     else:
         taken = {one.column for one in roles}
-        named = (*choices.judges, *choices.labels)
         candidates = [name for name in names if name in named or (name not in taken and _is_verdict(columns, name))]
     judges, labels = _raters(rows, where, candidates, choices)
     roles += [
@@ -228,8 +210,10 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
     roles += [Role(name, "metadata", "kept for slices") for name in names if name not in known]
     unused = (name for name in candidates if name not in names and name not in known)
     roles += [Role(name, "unused", "a judge or an annotator? name it: --judge or --label") for name in unused]
-    unit, convert = _kind(columns, [*judges, *labels], where, roles, choices)
+    unit, convert, from_texts = _kind(columns, list(judges), list(labels), where, roles, choices)
     verdicts = {name: [convert(row.get(name)) for _, row in rows] for name in (*judges, *labels)}
+    if from_texts:
+        warnings.append(f"verdicts read from the beginning or end of a text: {from_texts}")
     warnings += _warnings(rows, verdicts, judges, labels, roles, unit)
     records = list(_records(rows, verdicts, roles, list(judges), list(labels), unit))
     position = {name: index for index, name in enumerate(names)}
@@ -238,9 +222,17 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
 
 
 def _is_empty(cell: Any) -> bool:
-    if isinstance(cell, str):
-        return (len(cell) <= _LONGEST_WORD or cell.isspace()) and cell.strip().casefold() in NOTHING
-    return cell is None
+    return cell is None or (isinstance(cell, str) and (not cell or cell.isspace()))
+
+
+def _states_nothing(cell: str, verdicts: Set[str]) -> bool:
+    """Return whether a cell states that there is no verdict; whether `SENTINEL` does depends on the table."""
+    if len(cell) > LONGEST_WORD:
+        return cell.isspace()
+    word = cell.strip().casefold()
+    if word in NOTHING:
+        return word not in verdicts and word != SENTINEL
+    return is_infinite(word)
 
 
 def _words(name: str) -> list[str]:
@@ -273,7 +265,8 @@ def _fixed_roles(columns: _Columns, choices: Choices) -> list[Role]:
         words = _words(name)
         side = _SUFFIX.get(words[-1][-1:] if words and not words[-1].isascii() else words[-1]) if words else None
         for role in ("response", "model"):
-            if side and name not in taken and _matches(name, _NAMES[role]) and not _has_words(columns, name):
+            exact = len(words) == 2 and side in words
+            if side and name not in taken and _matches(name, _NAMES[role]) and (exact or not _has_words(columns, name)):
                 add(name, f"{role}_{side}", "name")
     if not {"response_a", "response_b"} <= filled:
         for one in [one for one in roles if one.why == "name" and one.role.startswith("response_")]:
@@ -281,19 +274,23 @@ def _fixed_roles(columns: _Columns, choices: Choices) -> list[Role]:
             taken.discard(one.column)
             filled.discard(one.role)
     # An answer may begin with a verdict word, unless it is the only column with verdicts.
-    judged = any(_evidence(name, "judge") and _is_verdict(columns, name) for name in columns.names)
-    is_verdict = _has_words if judged else partial(_is_verdict, classes=False)
+    rated = [
+        any(_evidence(name, rater) and _is_verdict(columns, name) for name in columns.names)
+        for rater in ("judge", "label")
+    ]
+    is_verdict = _has_words if rated[0] else partial(_is_verdict, classes=False)
     for role in ("id", "prompt", "order", "sample", "text", "reference", "response", "model"):
         for name in columns.names:
             if name in taken or not _matches(name, _NAMES[role]):
                 continue
             if role == "id" and len(columns.values(name)) < 2:
                 continue
-            rated = any(_evidence(name, rater) > 1 + (role == "model") for rater in ("judge", "label"))
+            named = any(_evidence(name, rater) > 1 + (role == "model") for rater in ("judge", "label"))
             plain = role in ("text", "model") and not _is_verdict(columns, name, classes=role != "model")
-            if role != "order" and rated and not plain:
+            if role != "order" and named and not plain:
                 continue
-            if role in ("prompt", "response", "text", "reference", "model") and is_verdict(columns, name):
+            exact = all(rated) and len(_words(name)) == 1 and role in ("prompt", "response")
+            if not exact and role in ("prompt", "response", "text", "reference", "model") and is_verdict(columns, name):
                 continue
             add(name, role, "name")
     return roles
@@ -301,26 +298,13 @@ def _fixed_roles(columns: _Columns, choices: Choices) -> list[Role]:
 
 def _has_words(columns: _Columns, name: str) -> bool:
     """Return whether most cells of a column are a number or a verdict word and nothing else."""
-    values, known = columns.values(name), _POLARITY | _WINNERS
+    values, known = columns.values(name), _WORDS
     words = sum(
         count
         for value, count in values.items()
-        if len(value) <= _LONGEST_WORD and (value.casefold() in known or number(value) is not None)
+        if len(value) <= LONGEST_WORD and (value.casefold() in known or number(value) is not None)
     )
     return words >= 0.8 * values.total()
-
-
-def word_of(value: str, known: Mapping[str, str]) -> str | None:
-    """Return the meaning of a text that is a verdict word, or begins or ends with one."""
-    folded = value.strip().casefold()
-    if folded in known:
-        return known[folded]
-    if len(folded) > 4 * _LONGEST_WORD:
-        folded = " ".join((folded[: 2 * _LONGEST_WORD], *_BRACKETS.findall(folded), folded[-2 * _LONGEST_WORD :]))
-    meanings = {known[word] for found in _EDGE.findall(folded) for word in found if word in known and len(folded) > 2}
-    if folded.startswith("a ") and "[[" not in folded:
-        meanings.discard("A")
-    return meanings.pop() if len(meanings) == 1 else None
 
 
 def _is_verdict(columns: _Columns, name: str, *, classes: bool = True) -> bool:
@@ -328,18 +312,22 @@ def _is_verdict(columns: _Columns, name: str, *, classes: bool = True) -> bool:
     values = columns.values(name)
     if not values:
         return False
-    if all(number(value) is not None for value in values):
+    numbers = sum(count for value, count in values.items() if number(value) is not None)
+    if numbers == values.total():
         ids = (
             len(values) == len(columns.rows)
             and all(value.isdigit() for value in values)
             and len(columns.rows) > _MOST_CLASSES
         )
         return not ids
-    known, some = _POLARITY | _WINNERS, list(islice(values.items(), _SAMPLED))
+    rated = any(_evidence(name, rater) for rater in _STRENGTH)
+    if rated and numbers >= 0.8 * values.total():
+        return True
+    known, some = {**_WORDS, SENTINEL: NONE}, list(islice(values.items(), _SAMPLED))
     if sum(count for value, count in some if word_of(value, known)) >= 0.8 * sum(count for _, count in some):
         return True
-    few = len(values) <= min(_MOST_CLASSES, max(2, len(columns.rows) // 2)) and max(map(len, values)) <= _LONGEST_WORD
-    return classes and few and any(_evidence(name, rater) for rater in ("judge", "label"))
+    few = len(values) <= min(_MOST_CLASSES, max(2, len(columns.rows) // 2)) and max(map(len, values)) <= LONGEST_WORD
+    return classes and few and rated
 
 
 def _rater_column(columns: _Columns) -> str | None:
@@ -348,7 +336,7 @@ def _rater_column(columns: _Columns) -> str | None:
         values = columns.values(name) if _matches(name, _NAMES["rater"]) else {}
         if not 2 <= len(values) <= len(columns.rows) // 2:
             continue
-        if all(number(value) is None and not word_of(value, _POLARITY | _WINNERS) for value in values):
+        if all(number(value) is None and not word_of(value, _WORDS) for value in values):
             return name
     return None
 
@@ -447,37 +435,45 @@ def _options(columns: Sequence[str], label: str) -> list[str]:
     return [*judges, "--label", label]
 
 
-def _converter(meanings: Mapping[str, str], unit: Unit) -> Callable[[Any], Any]:
-    """Return the reading of a verdict's cell: its meaning, or `None` if it is empty."""
+def _converter(meanings: Mapping[str, str], unit: Unit, verdicts: Set[str]) -> Callable[[Any], Any]:
+    """Return the reading of a verdict's cell: its meaning, or `None` if it is empty or a text that states none."""
 
     @cache
     def read(word: str) -> Any:
-        known = word_of(word, meanings) if meanings else None
-        return None if known == NONE else known or (number(word) if unit == "response" else word)
+        known = word_of(word, meanings)
+        return None if known == NONE else known or (number(word) if unit == "response" else None)
 
     @cache
     def read_text(cell: str) -> Any:
-        return None if _is_empty(cell) else read(normalize_label(cell))
+        return None if _states_nothing(cell, verdicts) else read(normalize_label(cell))
 
     def convert(cell: Any) -> Any:
-        return None if cell is None else read_text(cell) if isinstance(cell, str) else read(normalize_label(cell))
+        return None if cell is None else read_text(cell if isinstance(cell, str) else normalize_label(cell))
 
     return convert
 
 
 def _kind(
-    columns: _Columns, raters: Sequence[str], where: str, roles: Sequence[Role], choices: Choices
-) -> tuple[Unit, Callable[[Any], Any]]:
-    """Return what is judged, and the reading of its verdicts.
+    columns: _Columns,
+    judges: Sequence[str],
+    labels: Sequence[str],
+    where: str,
+    roles: Sequence[Role],
+    choices: Choices,
+) -> tuple[Unit, Callable[[Any], Any], int]:
+    """Return what is judged, the reading of its verdicts, and how many are read from texts.
 
     Raises:
         DatasetError: If some words are no verdicts.
     """
     mapped = {word.casefold(): meaning for word, meaning in choices.words.items()}
-    counts = {name: columns.values(name) for name in raters}
-    values = Counter[str]()
-    for counter in counts.values():
-        values += counter
+    counts = {name: columns.values(name) for name in (*judges, *labels)}
+    verdicts = frozenset[str]().union(*(columns.verdicts(name) for name in counts))
+    values = sum(counts.values(), Counter[str]())
+    numeric = {value: found for value in values if (found := number(value)) is not None}
+    below_zero = any(found < 0 and value != SENTINEL for value, found in numeric.items())
+    if not below_zero and not any(SENTINEL in counts[label] for label in labels):
+        mapped = {SENTINEL: NONE, **mapped}
     by_role = {one.role: one.column for one in roles}
     systems: dict[str, str] = {}
     for side in "ab":
@@ -485,34 +481,40 @@ def _kind(
             names = columns.values(column) if f"model_{side}" in by_role else {column: 1}
             systems |= {name.casefold(): side.upper() for name in names} if len(names) == 1 else {}
     readings: tuple[tuple[Unit, Mapping[str, str]], ...] = (
-        ("class", _POLARITY | mapped),
-        ("pair", _WINNERS | systems | mapped),
+        ("class", {**POLARITY, **mapped}),
+        ("pair", {**WINNERS, **systems, **mapped}),
     )
     shares = []
     for unit, known in readings:
-        read = sum(count for value, count in values.items() if word_of(value, known))
-        shares.append((read, unit, known))
-        if read == values.total():
+        unread = Counter({value: count for value, count in values.items() if not word_of(value, known)})
+        shares.append((values.total() - unread.total(), unit, known, unread))
+        if unread.total() <= 0.2 * values.total() and all(len(value) > LONGEST_WORD for value in unread):
             same = len({frozenset(value.casefold() for value in counter) for counter in counts.values()}) == 1
-            plain = unit == "class" and same and all(value.casefold() in known for value in values) and not mapped
-            return unit, _converter({value.casefold(): value for value in values} if plain else known, unit)
-    numeric = [value for value in values if number(value) is not None]
-    if len(numeric) == len(values):
-        return "response", _converter({}, "response")
+            plain = unit == "class" and same and all(value.casefold() in known for value in values)
+            if plain and not choices.words:
+                return unit, _converter({value.casefold(): value for value in values} | mapped, unit, verdicts), 0
+            texts = sum(count for value, count in values.items() if value.casefold() not in known)
+            return unit, _converter(known, unit, verdicts), texts - unread.total()
+    nothing = {word: meaning for word, meaning in mapped.items() if meaning == NONE}
+    words = Counter({v: n for v, n in values.items() if v not in numeric and v.casefold() not in nothing})
+    if not words:
+        return "response", _converter(nothing, "response", verdicts), 0
     seen: dict[str, int] = {}
     for counter in counts.values():
         for value in {value.casefold() for value in counter}:
             seen[value] = seen.get(value, 0) + 1
-    shared = len(raters) == 1 or any(count > 1 for count in seen.values())
+    shared = len(counts) == 1 or any(count > 1 for count in seen.values())
     few_read = max(share[0] for share in shares) < 0.5 * values.total()
     if not numeric and shared and few_read and len(seen) <= _MOST_CLASSES:
-        return "class", _converter({value.casefold(): value for value in values} | mapped, "class")
-    read, unit, known = max(shares, key=lambda share: share[0])
-    unknown = Counter({value: count for value, count in values.items() if not word_of(value, known)})
+        classes = {normalize_label(value).casefold(): value for value in values}
+        return "class", _converter(classes | mapped, "class", verdicts), 0
+    _, unit, _, unknown = max(shares, key=lambda share: share[0])
+    what, meaning = "known verdicts", "A (or B, TIE, NONE)" if unit == "pair" else "pass (or fail, NONE)"
+    if words.total() < 0.5 * values.total() and few_read:
+        unknown, what, meaning = words, "numbers", NONE
     listed = ", ".join(f"'{value[:40]}' ({count})" for value, count in unknown.most_common(6))
-    meaning = "A (or B, TIE, NONE)" if unit == "pair" else "pass (or fail, NONE)"
     remedy = f"write --map {next(iter(unknown))[:40]!r}={meaning}"
-    raise DatasetError(f"has {len(unknown)} words that are no known verdicts: {listed}", where=where, remedy=remedy)
+    raise DatasetError(f"has {len(unknown)} words that are no {what}: {listed}", where=where, remedy=remedy)
 
 
 def _warnings(
@@ -559,7 +561,9 @@ def _records(
     metadata = [one.column for one in roles if one.role == "metadata"]
     verdict = {"pair": "winner", "class": "class", "response": "score"}[unit]
     prompts: dict[str, str] = {}
-    read = _judgment_reader(unit)
+    words = {word for given in verdicts.values() for word in given if isinstance(word, str)}
+    options = Options(winners={word: word for word in words}) if unit == "class" else Options()
+    read = _judgment_reader(unit, options)
     for index, (place, row) in enumerate(rows):
         cells: JsonObject = {role: row.get(column) for role, column in plain.items() if not _is_empty(row.get(column))}
         cells["id"] = str(cells.get("id", text(cells.get("prompt")) or index + 1))
@@ -579,19 +583,19 @@ def _records(
                 cells[verdict] = verdicts[name][index]
                 given.append(read(cells, place))
         if given:
-            yield record_of(cells, place, unit, said=given)
+            yield record_of(cells, place, unit, options, said=given)
 
 
-def _judgment_reader(unit: Unit) -> Callable[[Json, str], RecordedJudgment]:
+def _judgment_reader(unit: Unit, options: Options) -> Callable[[Json, str], RecordedJudgment]:
     """Return the reading of a judge's verdict; equal ones of rows that say nothing else of it are one object."""
     known: dict[tuple[Any, ...], RecordedJudgment] = {}
 
     def read(cells: Json, place: str) -> RecordedJudgment:
         if not _OF_JUDGMENTS.isdisjoint(cells):
-            return judgment_of(cells, unit, place)
+            return judgment_of(cells, unit, place, options)
         verdict = tuple([cells.get(name) for name in ("judge", "winner", "class", "score")])
         if verdict not in known:
-            known[verdict] = judgment_of(cells, unit, place)
+            known[verdict] = judgment_of(cells, unit, place, options)
         return known[verdict]
 
     return read

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from evalkit.cli import main
+from evalkit.errors import DatasetError
 from evalkit.interop.roles import AmbiguousTableError, Choices, Table, read_table
+from evalkit.interop.verdict_words import POLARITY, WINNERS, word_of
 from tests.support.thorough import some_of
 
 ROWS = 60
@@ -312,3 +314,117 @@ def test_dash_is_standard_input(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr("sys.stdin", file)
         assert main(["check", "-"]) == 1
     assert capsys.readouterr().err.startswith("evalkit: -:2: the byte at offset 17 is not UTF-8")
+
+
+NO_VERDICT = (
+    "No answer",
+    "No response",
+    "Bad request",
+    "Failed to parse",
+    "not good",
+    "unable to pass",
+    "API error: 0",
+)
+
+
+@pytest.mark.parametrize("word", NO_VERDICT)
+def test_words_within_a_sentence_are_no_verdict(word: str) -> None:
+    rows = [*_wide("human", "judge", ("pass", "fail"), id="c"), {"id": "last", "human": "pass", "judge": word}]
+    with pytest.raises(DatasetError, match="has 1 words that are no known verdicts"):
+        _table(rows)
+
+
+TEXTS = {
+    "pass": ("Yes, it does.", "**Pass**\nIt works.", "Fine. Verdict: pass", "The answer is correct.", "结论：合格"),
+    "fail": ("No. It is wrong", "Fail - too long", "It is long.\nVerdict: **fail**", "It is incorrect", "不合格。太长"),
+    "A": ("A. It is shorter", "Output (a) is better.", "Response A", "A wins.", "I prefer A", "First, B. [[A]]"),
+    "B": ("B is better than A.", "The winner is B", "Output (b)", "A misses the point. Verdict: B"),
+    "TIE": ("Tie. Both are fine", "It is a tie", "[[C]]"),
+    "": (
+        *("First, I compare both", "A misses the point.", "Neither A nor B is better", "yes, it is wrong"),
+        *("I cannot tell whether it is correct", "It is not correct.", "1. It is ok", "False positive"),
+        *("[[A]] or [[B]]", "A: long\nB: short"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("meaning", "text"), [(meaning, text) for meaning, texts in TEXTS.items() for text in texts])
+def test_a_text_is_read_where_it_states_its_verdict(meaning: str, text: str) -> None:
+    assert (word_of(text, POLARITY) or word_of(text, WINNERS) or "") == meaning
+
+
+def test_long_texts_without_a_verdict_are_missing_and_texts_are_counted() -> None:
+    rows = [
+        {"id": i, "human": "pass" if i % 2 else "fail", "judge": f"It is long. Verdict: {'pass' if i % 2 else 'fail'}"}
+        for i in range(20)
+    ]
+    rows[3]["judge"] = "I read the answer twice and have more questions than before"
+    table = _table(rows)
+    assert [record.said.class_name for record in table.parsed.records[2:5]] == ["fail", None, "fail"]
+    assert "verdicts read from the beginning or end of a text: 19" in table.warnings
+
+
+@pytest.mark.parametrize("word", ["#N/A", "NA", "n.a.", "-", "failed", "nan", " "])
+@pytest.mark.parametrize("words", [("pass", "fail"), ("A", "B"), (2, 4, 5)])
+def test_words_for_no_verdict_are_missing(word: str, words: Sequence[Any]) -> None:
+    rows = _wide("human", "judge", words, id="c")
+    rows[7]["judge"] = word
+    said = [record.said for record in _table(rows).parsed.records]
+    assert [one.read for one in said] == [index != 7 for index in range(ROWS)]
+
+
+@pytest.mark.parametrize(
+    ("words", "read"), [((1, 3, 5), False), ((-2, 0, 2), True), ((1, 0), False), (("A", "B"), False)]
+)
+def test_minus_one_is_a_score_only_on_a_scale_below_zero(words: Sequence[Any], read: bool) -> None:
+    rows = _wide("human_score", "judge_score", words, id="c")
+    rows[7]["judge_score"] = -1
+    assert _table(rows).parsed.records[7].said.read is read
+
+
+def test_minus_one_is_a_score_if_people_give_it() -> None:
+    rows = _wide("human_score", "judge_score", (-1, 0, 1), id="c")
+    assert all(record.said.read for record in _table(rows).parsed.records)
+
+
+def test_numbers_that_are_not_finite_are_missing_and_other_words_are_named() -> None:
+    rows = _wide("human_score", "judge_score", (1, 2, 3), id="c")
+    for index, value in enumerate((float("inf"), "-Infinity", "1e999", "NaN")):
+        rows[index]["judge_score"] = value
+    assert [record.said.read for record in _table(rows).parsed.records[:5]] == [False] * 4 + [True]
+    rows[4]["judge_score"] = "perhaps"
+    with pytest.raises(DatasetError, match=r"1 words that are no numbers: 'perhaps' \(1\); write --map 'perhaps'=NONE"):
+        _table(rows)
+    assert not _table(rows, Choices(words={"perhaps": "NONE"})).parsed.records[4].said.read
+
+
+@pytest.mark.parametrize("words", [("passed", "failed"), ("valid", "invalid")])
+def test_words_for_no_verdict_are_classes_next_to_their_opposites(
+    words: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path / "t.csv", _wide("human", "judge", words, id="c"))
+    assert main(["check", "t.csv", "--json", "--output", "checked"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["metrics"]["agreement/kappa"]["n"] == ROWS
+    columns = ["--fields", "class=judge", "label=human", "tracking=none", "--output", "imported"]
+    assert main(["import", "generic", "t.csv", *columns]) == 0
+    imported = json.loads(Path("imported/metrics.json").read_text())["metrics"]
+    assert imported["agreement/kappa"]["value"] == content["metrics"]["agreement/kappa"]["value"]
+
+
+def test_exact_names_of_responses_count_more_than_their_values() -> None:
+    words = ("yes", "no", "A", "1")
+    rows = [
+        {**row, "response_a": words[index % 4], "response_b": words[index % 3]}
+        for index, row in enumerate(_wide("human", "gpt", ("A", "B"), prompt="q"))
+    ]
+    roles = {one.role: one.column for one in _table(rows).roles}
+    assert {"response_a": "response_a", "response_b": "response_b"}.items() <= roles.items()
+    rows = [{**row, "response": "Yes"} for row in _wide("human", "gpt", ("pass", "fail"), prompt="q")]
+    assert {one.role: one.column for one in _table(rows).roles}["response"] == "response"
+
+
+def test_answers_that_are_words_for_no_verdict_are_texts() -> None:
+    rows = [{**row, "response": "None"} for row in _wide("human", "gpt", ("pass", "fail"), prompt="q")]
+    assert {record.shown[0].text for record in _table(rows).parsed.records} == {"None"}

@@ -47,6 +47,15 @@ def test_pairs(bring, write):
     assert ran.metrics["judge/j2/position/consistency"]["missing"] == 1
 
 
+@pytest.mark.parametrize("column", ["judge", "label", "sample", "order"])
+def test_a_column_that_is_mapped_to_a_verdict_has_no_other_role(bring, write, column):
+    rows = [{"id": str(index), column: "yes" if index % 2 else "no", "gold": "yes"} for index in range(6)]
+    ran = bring("generic", str(write("mine.jsonl", rows)), "--fields", f"class={column}", "label=gold")
+    assert "agreement/accuracy" in ran.metrics
+    assert ran.metrics["agreement/accuracy"]["value"] == 0.5
+    assert not any(name.startswith("judge/") for name in ran.metrics)
+
+
 def test_a_csv_of_scores_by_criterion(bring, write):
     text = "model,answer,style,truth,people\nm1,good,4,5,3.5\nm2,bad,2,,1\n"
     path = write("mine.csv", text)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 from evalkit.datasets.field_mapping import RowFault, column_value, plain_row
+from evalkit.datasets.labels import normalize_label
 from evalkit.datasets.text import ABSENT
 from evalkit.errors import ConfigError, DatasetError, did_you_mean
 from evalkit.foreign_files.judgment_files import Peek, rows_of, text
 from evalkit.foreign_files.layouts import CELLS, PREFIXES, Unit, below, record_of
 from evalkit.foreign_files.records import Importer, Options, ParsedFile
+from evalkit.interop.verdict_words import verdicts_among
 from evalkit.values import Json, JsonObject
 
 FIELDS = tuple(dict.fromkeys(name for names in CELLS.values() for name in names if name != "metadata"))
+
+_GIVEN = ("winner", "margin", "score", "class", "label", "grade")
 
 
 def is_field(name: str) -> bool:
@@ -40,12 +45,9 @@ def _read(path: Path, options: Options) -> ParsedFile:
     asked: dict[str, tuple[str, str | None]] = {}
     row: Json = {}
     records, unread = [], True
-    for index, (place, read) in enumerate(rows_of(path)):
-        try:
-            row = plain_row(read)
-        except RowFault as fault:
-            raise fault.at(place) from None
-        cells = _cells(row, options.fields)
+    rows = list(_rows(path, options))
+    options = replace(options, winners={**_classes(cells for *_, cells in rows), **options.winners})
+    for index, (place, row, cells) in enumerate(rows):
         for name, column in options.fields.items():
             if cells[name] is not None or column in row:
                 unseen.pop(name, None)
@@ -66,13 +68,40 @@ def _read(path: Path, options: Options) -> ParsedFile:
     return ParsedFile(records, unread=unread)
 
 
+def _rows(path: Path, options: Options) -> Iterator[tuple[str, Json, Json]]:
+    """Yield the place of each row, the row, and its cells."""
+    for place, read in rows_of(path):
+        try:
+            row = plain_row(read)
+        except RowFault as fault:
+            raise fault.at(place) from None
+        yield place, row, _cells(row, options.fields)
+
+
+def _classes(rows: Iterable[Json]) -> dict[str, str]:
+    """Return the classes whose names usually state that there is no verdict, such as `failed` next to `passed`."""
+    named = ("class", "label")
+    words = {
+        normalize_label(cell) for cells in rows if "class" in cells for name, cell in cells.items()
+        if cell is not None and name.partition(".")[0] in named
+    }  # fmt: skip
+    verdicts = verdicts_among(words)
+    return {word: word for word in words if word.casefold() in verdicts}
+
+
 def _cells(row: Json, fields: Mapping[str, str]) -> JsonObject:
     """Return the cells of a row: mapped ones, and columns with the names of fields.
 
-    If fields below a prefix are mapped, other columns below it are not fields.
+    If fields below a prefix are mapped, other columns below it are not fields. A column that is mapped to a verdict or
+    a label has no other role, whatever its name.
     """
     mapped = tuple(f"{name.partition('.')[0]}." for name in fields if "." in name)
-    cells = {name: value for name, value in row.items() if is_field(name) and not name.startswith(mapped)}
+    given = {column for name, column in fields.items() if name.partition(".")[0] in _GIVEN}
+    cells = {
+        name: value
+        for name, value in row.items()
+        if is_field(name) and not name.startswith(mapped) and name not in given
+    }
     for name, column in fields.items():
         value = column_value(dict(row), column)
         cells[name] = None if value is ABSENT else value
