@@ -62,7 +62,7 @@ def test_values_of_several_tokens_share_what_is_known_so_far():
     assert got.open == pytest.approx(0.4)
 
 
-def test_where_tokens_hold_several_digits_no_digit_goes_on():
+def test_digits_and_decimals_are_followed_token_by_token():
     got = found('{"score":', [token("7", 0.5, **{"1": 0.3, "10": 0.2})], "}", scores_of(TEN))
     assert got.weights == pytest.approx({7: 0.5, 1: 0.3, 10: 0.2})
     assert got.open == 0
@@ -70,9 +70,6 @@ def test_where_tokens_hold_several_digits_no_digit_goes_on():
                     scores_of(DECIMAL))  # fmt: skip
     assert decimal.weights[7.5] == pytest.approx(0.6)
     assert decimal.weights[8.3] == pytest.approx(0.03)
-
-
-def test_decimals_are_followed_digit_by_digit():
     written = [token("7", 0.6, **{"8": 0.4}), token(".", 0.9, **{",": 0.1}), token("5", 0.5, **{"0": 0.5})]
     got = found('{"score":', written, "}", scores_of(DECIMAL))
     assert got.weights[7.5] == pytest.approx(0.27)
@@ -268,16 +265,13 @@ def test_margins_are_p_of_a_less_p_of_b_unswapped(place, side):
     assert judgment.weighted.mass == pytest.approx(0.8)
 
 
-def test_a_forbidden_tie_has_no_weight():
+def test_a_forbidden_tie_has_no_weight_and_nothing_is_weighed_unasked():
     text = spelt(
         winners("A", "B", "A"), {"B": 0.9, "A": 0.1}, {"A": 1.0}, {"A": 0.5, "B": 0.1, "T": 0.4}, at='"winner":"'
     )
     judgment = judged(config(tie={"allow": False}), text)
     assert judgment.weighted is not None
     assert judgment.weighted.value == pytest.approx(4 / 6)
-
-
-def test_without_being_asked_for_nothing_is_weighed():
     judgment = judged(config(judge={"model": "a/m"}), COMPARED)
     assert judgment.weighted is None
 

@@ -56,7 +56,7 @@ def test_the_promised_options_are_there(group):
     assert {o for g, o in OPTIONS if g == group} >= SHIPPED[group]
 
 
-def test_the_default_run():
+def test_the_default_run_and_options_that_set_their_own_keys_only():
     config = load_config()
     assert (config.judge.label, config.mode.name, config.swap.policy, config.swap.resolve) == (
         "smollm2",
@@ -65,9 +65,6 @@ def test_the_default_run():
         "tie",
     )
     assert (config.rubric.min, config.rubric.max, config.dataset.path) == (1, 5, "evalkit:quick.jsonl")
-
-
-def test_an_option_sets_its_own_keys_only():
     assert load_config(overrides=["judge=gpt-4o"]).judge.params == {}
     assert load_config(overrides=["mode=pointwise"]).swap.policy == "none"
 
@@ -105,16 +102,13 @@ def test_a_mistake_is_said_in_one_line(overrides, line):
     assert said(overrides) == line
 
 
-def test_free_keys_need_no_plus():
+def test_free_keys_need_no_plus_and_numbers_may_be_spelled_labels():
     config = load_config(overrides=["judge.params.top_p=0.9", "dataset.fields.prompt=question", "tracking.tags.team=x"])
     assert (config.judge.params["top_p"], config.dataset.fields["prompt"], config.tracking.tags["team"]) == (
         0.9,
         "question",
         "x",
     )
-
-
-def test_numbers_may_be_spelled_labels():
     assert load_config(overrides=["dataset.label_map={1: A, 2: B}"]).dataset.label_map == {"1": "A", "2": "B"}
 
 
@@ -175,7 +169,7 @@ def test_the_replayed_study_names_its_judges_by_their_strategy():
     assert (job.judge.model, job.judge.transport, job.output.format) == ("openai/GPT-4-CoT", "direct", "regex")
 
 
-def test_a_sweep_is_every_combination_and_takes_another_judge():
+def test_a_sweep_is_every_combination_and_names_the_job_that_is_wrong():
     jobs = load_jobs("judge_sweep", ["judge=gpt-4o,gpt-4o-mini"], sweep=True)
     assert [(c.judge.label, c.swap.policy) for _, c in jobs] == [
         ("gpt-4o", "both"),
@@ -183,9 +177,6 @@ def test_a_sweep_is_every_combination_and_takes_another_judge():
         ("gpt-4o-mini", "both"),
         ("gpt-4o-mini", "none"),
     ]
-
-
-def test_the_job_that_is_wrong_is_named():
     with pytest.raises(ConfigError, match=r"\(job tie.threshold=3\)"):
         load_jobs("config", ["tie.threshold=0,3"], sweep=True)
 

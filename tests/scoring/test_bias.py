@@ -525,7 +525,7 @@ def test_single_responses_are_compared_across_cases(pointwise, make_case, judged
     assert metrics["length/score_slope_at_grade"].note == "no graded response with a text has a score"
 
 
-def test_length_control_takes_out_what_length_adds(pointwise, make_case, judged):
+def test_length_control_takes_out_what_length_adds_where_it_varies(pointwise, make_case, judged):
     lengths, quality = [10, 100, 1000], [(1.0, 2.0, 1.0), (2.0, 1.0, 1.0), (1.0, 1.0, 2.0), (2.0, 2.0, 1.0)]
     rows = [[(n, q + np.log10(n), q) for n, q in zip(lengths, row, strict=True)] for row in quality]
     controlled = scores(pointwise, make_case, judged, rows, length_control=True)
@@ -535,9 +535,6 @@ def test_length_control_takes_out_what_length_adds(pointwise, make_case, judged)
     plain = scores(pointwise, make_case, judged, rows)
     assert plain.metrics["agreement/pearson"].value < 0.9
     assert controlled.metrics["score/mean"] == plain.metrics["score/mean"]
-
-
-def test_length_control_without_grades_or_variation(pointwise, make_case, judged):
     raw = scores(pointwise, make_case, judged, [[(10, 1.0, None), (100, 3.0, None)]], length_control=True)
     assert [v.score for v in raw.verdicts if v.score is not None] == pytest.approx([2, 2])
     same = scores(pointwise, make_case, judged, [[(10, 1.0, None), (10, 3.0, None)]], length_control=True)

@@ -277,7 +277,7 @@ def test_only_one_label_of_a_cluster_chooses():
     assert step["labels"] == dev.sum() / 3
 
 
-def test_pairs_of_a_case_are_decided_one_by_one():
+def test_pairs_of_a_case_are_decided_one_by_one_and_a_tie_by_the_orders_that_call_it_one():
     made = config("small", "large", target=0.8)
     texts = (Response("a"), Response("b"), Response("c"))
     cases = [Case(f"c{i}", f"q {i}", texts, labels={"ann": {"0,1": "A", "0,2": "A", "1,2": "A"}}) for i in range(200)]
@@ -286,10 +286,6 @@ def test_pairs_of_a_case_are_decided_one_by_one():
         for unit in ((0, 1), (0, 2), (1, 2)):
             judgments += both("small", case.id, 1.0, -1.0 if unit == (1, 2) else 1.0, unit)
     assert escalated(made, cases, judgments) == {(case.id, (1, 2)) for case in cases}
-
-
-def test_a_tie_is_as_sure_as_the_orders_that_call_it_one():
-    made = config("small", "large", target=0.8)
     cases = pairs(120, label="TIE")
     judgments = [one for i, case in enumerate(cases) for one in both("small", case.id, 0.0, 0.0 if i % 2 else None)]
     assert escalated(made, cases, judgments) == {(f"c{i}", (0, 1)) for i in range(0, 120, 2)}

@@ -295,7 +295,7 @@ def test_a_panel_votes_on_classes():
     assert unanimous.observed() == pytest.approx(1 / 3)
 
 
-def test_intervals_of_a_rare_class_do_not_collapse():
+def test_intervals_of_a_rare_class_do_not_collapse_and_means_name_what_they_omit():
     # Three rare cases, all found: resampling alone would never see one that is not.
     verdicts, labels = [0] * 47 + [1] * 3, [0] * 47 + [1] * 3
     found = measured(columns_of(verdicts, labels, 2, positive=1))
@@ -303,9 +303,6 @@ def test_intervals_of_a_rare_class_do_not_collapse():
     assert 0.2 < found["class/tpr"].low < 0.6
     assert found["class/mcc"].low < 0.95
     assert found["class/balanced_accuracy"].low < 0.9
-
-
-def test_means_over_classes_name_the_classes_that_they_omit():
     found = measured(columns_of([0, 0, 1, 1], [0, 1, 1, 0]))
     assert found["class/macro_f1"].note == "without 'bad', which no label names"
 
@@ -503,15 +500,12 @@ def test_samples_that_contradict_each_other_are_not_missing(samples):
     assert alpha.low < 0 < alpha.high
 
 
-def test_agreement_of_samples_is_corrected_for_chance():
+def test_agreement_of_samples_is_corrected_for_chance_and_missing_ones_are_missing():
     """A judge that says one class in 97% of its answers, at random, agrees with itself in 94% of them by chance."""
     rare = np.random.default_rng(1).random((2000, 2)) < 0.03
     found = repeated([[("pass", "fail")[int(one)] for one in row] for row in rare])
     assert found["samples/flip_rate"].value == pytest.approx(0.06, abs=0.01)
     assert found["samples/alpha"].value == pytest.approx(0.0, abs=0.06)
-
-
-def test_missing_samples_are_missing_and_an_abstention_is_an_answer():
     found = repeated([["pass", "pass"], ["unsure", "fail"], ["pass", None], [None, None]])
     assert (found["samples/flip_rate"].value, found["samples/flip_rate"].n) == (0.5, 2)
     assert found["samples/alpha"].missing == found["samples/unanimous"].missing == 2

@@ -187,15 +187,12 @@ def test_a_mean_score_that_is_too_high_is_brought_down(pointwise, make_case, jud
     assert [row["labels"] for row in widths] == [40, 80]
 
 
-def test_two_levels_are_corrected_as_a_rate(pointwise, make_case, judged):
+def test_two_levels_are_corrected_as_a_rate_and_a_constant_judge_moves_nothing(pointwise, make_case, judged):
     rows, judgments, quality, _ = graded([0, 1], make_case, judged, shift=0.3, cases=200, labelled=80)
     scores = score_run(pointwise(rubric={"min": 0, "max": 1}), rows, judgments)
     metric = scores.metrics["corrected/rogan_gladen"]
     assert metric.low < quality.mean() < metric.high
     assert scores.details["corrected"]["notes"] == []
-
-
-def test_a_judge_that_always_says_the_same_moves_nothing(pointwise, make_case, judged):
     rows, _, quality, _ = graded([1, 2], make_case, judged)
     judgments = [judged(str(k), (r,), criteria={"quality": 3}) for k in range(60) for r in (0, 1)]
     scores = score_run(pointwise(), rows, judgments)

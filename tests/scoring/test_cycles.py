@@ -55,14 +55,11 @@ def test_chance_among_four(tie_rate, percent):
     assert round(100 * float(chance_rate(4, np.array(tie_rate))), 1) == percent
 
 
-def test_chance_among_three_and_without_ties_among_many():
+def test_chance_is_known_among_three_simulated_among_many_and_as_enumerated():
     assert float(chance_rate(3, np.array(0.0))) == pytest.approx(2 / 8)
     assert float(chance_rate(3, np.array(0.2))) == pytest.approx(2 / 8 * 0.8**3)
     assert float(chance_rate(5, np.array(0.0))) == pytest.approx(1 - 120 / 2**10)
     assert float(chance_rate(7, np.array(0.0))) == pytest.approx(1 - 5040 / 2**21, abs=1e-3)
-
-
-def test_simulated_chance_equals_enumerated():
     np.testing.assert_allclose(simulate_shares(4), enumerate_shares(4), atol=0.012)
     assert cyclic_shares(6) is cyclic_shares(6)
     assert np.array_equal(simulate_shares(6), simulate_shares(6))

@@ -399,7 +399,7 @@ def test_without_resamples_only_counts_have_intervals(monkeypatch):
     assert measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.5, 2), LABELS)).state == "worse"
 
 
-def test_a_case_without_its_labels():
+def test_a_case_without_its_labels_and_agreement_above_none():
     item = ChecklistItem("1", "x", labels={"ann": ("met",)})
     responses = (Response("one", grade=3.0), Response("two", class_name="pass"))
     case = replace(pairs(["A"], ["A"]).cases[0], labels={"ann": "A"}, responses=responses, checklist=(item,))
@@ -407,9 +407,6 @@ def test_a_case_without_its_labels():
     bare = without_labels(case)
     assert not is_labeled(bare)
     assert [one.text for one in bare.responses] == ["one", "two"]
-
-
-def test_agreement_is_better_if_the_interval_lies_above_none():
     assert measured(pairs(right_in(LABELS, 0.6, 2), LABELS), pairs(GOOD, LABELS)).better
     assert not measured(pairs(GOOD, LABELS), pairs(GOOD, LABELS)).better
     assert not measured(pairs(GOOD, [None] * 200), pairs(GOOD, [None] * 200)).better

@@ -71,15 +71,12 @@ def test_few_cases_widen_an_interval_as_much_as_they_must(n):
     assert np.mean(held) == pytest.approx(0.945, abs=0.03)
 
 
-def test_every_resample_has_as_many_cases_as_there_are():
+def test_resamples_have_as_many_cases_and_chunks_do_not_change_them(monkeypatch):
     drawn = np.concatenate([weights for _, weights in Clusters.each(17).draw(500, 0)])
     assert drawn.shape == (500, 17)
     assert (drawn.sum(axis=1) == 17).all()
     assert drawn.mean() == 1
     assert drawn.var(axis=0) == pytest.approx(np.full(17, 1 - 1 / 17), rel=0.35)
-
-
-def test_chunks_do_not_change_what_is_drawn(monkeypatch):
     whole = np.concatenate([weights for _, weights in Clusters.each(11).draw(50, 1)])
     monkeypatch.setattr(clusters, "CHUNK", 33)
     parts = list(Clusters.each(11).draw(50, 1))

@@ -124,11 +124,8 @@ def parsed(path: Path) -> tuple[ast.Module, dict[str, list[ast.AST]]]:
     return tree, scopes
 
 
-def test_every_note_in_the_code_is_in_the_catalog():
+def test_every_note_in_the_code_and_of_a_run_is_in_the_catalog():
     assert unknown((path, *note) for path in FILES for note in notes_in(path)) == [], ADD
-
-
-def test_every_note_of_a_run_is_in_the_catalog():
     files = [
         path for name in NOTED for path in ([ROOT / name] if name.endswith(".py") else (ROOT / name).rglob("*.py"))
     ]

@@ -113,12 +113,9 @@ def test_what_has_no_finite_estimate_has_none(wins):
     assert np.isnan(log_v).all()
 
 
-def test_ties_alone_do_not_make_a_rating_finite():
+def test_ties_alone_make_no_rating_finite_and_win_rates_rank():
     wins, ties = np.array([[[0.0, 5.0], [0.0, 0.0]]]), np.array([[[0.0, 3.0], [3.0, 0.0]]])
     assert np.isnan(fit(wins, ties)[0]).all()
-
-
-def test_win_rate_copeland_and_rank():
     wins = np.array([[[0, 3, 1], [1, 0, 2], [1, 1, 0.0]]])
     ties = np.array([[[0, 2, 0], [2, 0, 0], [0, 0, 0.0]]])
     found = standing(wins, ties)
@@ -491,16 +488,13 @@ def test_rankings_by_criterion_are_weighted_into_margins_and_scores(configure):
         assert of[0,].criteria == pytest.approx({"x": 0.5, "y": 1.0})
 
 
-def test_samples_are_averaged(configure):
+def test_samples_are_averaged_and_single_responses_do_not_mix_with_lists(configure):
     case = Case("c", "q", CASE.responses[:3])
     judgments = [listed(((0,), (1,), (2,)), (0, 1, 2), 0), listed(((1,), (0,), (2,)), (2, 1, 0), 1)]
     config = configure(mode={"name": "listwise"}, swap={"policy": "random"})
     of = {verdict.unit: verdict for verdict in verdicts_of(config, [case], judgments)}
     assert of[0,].score == pytest.approx(0.75)
     assert of[2,].score == 0.0
-
-
-def test_single_responses_and_lists_do_not_mix(configure):
     single = Judgment("c", (0,), (0,), 0, "m", "ok", 1.0)
     with pytest.raises(ConfigError, match="judgments of 1 and 4 responses cannot be scored together"):
         score_run(configure(mode={"name": "listwise"}), [CASE], [single, listed(((0, 1, 2, 3),))])
