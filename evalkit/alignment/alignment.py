@@ -34,7 +34,7 @@ from evalkit.decision import SCORES, USES, Decision, Kind, decide, kind_of, know
 from evalkit.decision import labels as label_count
 from evalkit.errors import ConfigError
 from evalkit.holdout import open_test, read_held_out, read_split, split_cases, store_split
-from evalkit.judges.pricing import check_provider
+from evalkit.judges.litellm_transport import check_provider
 from evalkit.prompting.templates import SUFFIX
 from evalkit.results import RunResult, Spent
 from evalkit.runs import layout, write_files

@@ -39,7 +39,7 @@ from evalkit.engine.requests import PlannedCalls
 from evalkit.errors import ConfigError, ExitStatus, Signaled
 from evalkit.gating import GATE, apply_gate, check_gate, check_rules
 from evalkit.judges import spec_of
-from evalkit.judges.pricing import check_provider
+from evalkit.judges.litellm_transport import check_provider
 from evalkit.protocols import Evaluator, Store
 from evalkit.report.findings.decisions import label_count, sentence
 from evalkit.scoring.labels import labels_for_width

@@ -34,7 +34,7 @@ from evalkit.errors import CallError, JudgeSetupError
 from evalkit.judges import setup
 from evalkit.judges.error_mapping import call_error
 from evalkit.judges.model_judge import Reply
-from evalkit.judges.pricing import entry_of, listed_cost, tier_of
+from evalkit.judges.pricing import entry_of, listed_cost, price_list, tier_of
 from evalkit.judges.responses import ENCODINGS, Answer, amount, answer_in, answer_of, read_body, unless_redirected
 from evalkit.judges.setup import Shape
 from evalkit.types import Message
@@ -64,6 +64,7 @@ OPENAI_PROTOCOL = (
 _OTHER_CLIENTS = ("azure", "aiohttp_openai", "litellm_proxy", "xinference")
 BY_OWN_HANDLER = tuple(name for name in OPENAI_PROTOCOL if name not in _OTHER_CLIENTS)
 """The providers of these that LiteLLM's own HTTP handler can call."""
+_WRITING = ("chat", "completion", "responses")
 _PRICED_BY_LIST = (*OPENAI_PROTOCOL, "mistral")
 _PRICED_BY_SIZE = ("fireworks_ai", "together_ai")  # if the list has no price: by the size in the model's name
 _LONGEST_ERROR, _DEEPEST_ERROR = 16_384, 32
@@ -94,6 +95,27 @@ def load_litellm() -> Any:
         # errors, each later call fails that imports one of these types.
         warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier")
         return module
+
+
+@cache
+def _listed_providers() -> frozenset[str]:
+    """Return the providers of the models in the price list that write texts, and those that need no list."""
+    entries = (entry for entry in price_list().values() if entry.get("mode") in _WRITING)
+    return frozenset({*setup.OPENAI_SERVERS, *(entry.get("litellm_provider") for entry in entries)})
+
+
+def check_provider(config: JudgeConfig) -> None:
+    """Check the provider of each judge as its first call does, importing LiteLLM only for one that is not listed.
+
+    Raises:
+        JudgeSetupError: If LiteLLM does not know it.
+    """
+    for member in config.members:
+        model = member.model or ""
+        own = member.api_base is not None or member.transport != "litellm" or model.startswith(setup.FREE)
+        provider, named, _ = model.partition("/")
+        if not (own or model in price_list() or (named and provider in _listed_providers())):
+            setup.resolve_target(load_litellm(), member)
 
 
 def enter() -> Any:

@@ -9,12 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from evalkit.config import JudgeConfig, Price
-from evalkit.judges.setup import FREE, unknown_provider
+from evalkit.judges.setup import FREE
 from evalkit.types import Usage
 from evalkit.values import Json
 
 _FILE = "model_prices_and_context_window_backup.json"
-_TYPES, _LIKE_OPENAI = "types/utils.py", "llms/openai_like/providers.json"
 _TIERED = "input_cost_per_token_above_"
 _THOUSANDS = re.compile(r"(\d+)k_tokens")
 _ANY_TIER = (None, "auto", "on_demand")
@@ -26,39 +25,11 @@ _VARYING = {"tiered_pricing", "off_peak_pricing"}
 
 @cache
 def price_list() -> Json:
-    """Return the price list by model name; empty if LiteLLM is not installed."""
-    prices: Json = json.loads(_file_of_litellm(_FILE) or "{}")
-    return prices
-
-
-def _file_of_litellm(name: str) -> str:
-    """Return the text of one of LiteLLM's files; empty if there is none."""
+    """Return the price list by model name; empty if LiteLLM does not have one."""
     spec = find_spec("litellm")
-    paths = [Path(folder) / name for folder in (spec.submodule_search_locations or ())] if spec else []
-    return next((path.read_text("utf-8") for path in paths if path.is_file()), "")
-
-
-@cache
-def providers() -> frozenset[str]:
-    """Return the names of LiteLLM's providers; empty if they are not found."""
-    names = _file_of_litellm(_TYPES).partition("class LlmProviders")[2].partition("\nclass ")[0]
-    return frozenset(
-        {*re.findall(r'^    \w+ = "(.+?)"', names, re.MULTILINE), *json.loads(_file_of_litellm(_LIKE_OPENAI) or "{}")}
-    )
-
-
-def check_provider(config: JudgeConfig) -> None:
-    """Check the provider of each judge as its first call does, but without importing LiteLLM.
-
-    Raises:
-        JudgeSetupError: If LiteLLM does not know it.
-    """
-    for member in config.members:
-        model = member.model or ""
-        own = member.api_base is not None or member.transport != "litellm" or model.startswith(FREE)
-        provider, named, _ = model.partition("/")
-        if named and not own and providers() and provider not in providers() and model not in price_list():
-            raise unknown_provider(model)
+    paths = [Path(folder) / _FILE for folder in (spec.submodule_search_locations or ())] if spec else []
+    prices: Json = json.loads(next((path.read_text("utf-8") for path in paths if path.is_file()), "{}"))
+    return prices
 
 
 def entry_of(prices: Json, model: str) -> Json:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,9 @@ from evalkit.engine.estimates import Length, Part, minutes
 from evalkit.engine.progress import Progress
 from evalkit.errors import JudgeSetupError
 from evalkit.hydra_app import load_config
-from evalkit.judges.pricing import check_provider, providers
+from evalkit.judges import litellm_transport, pricing
+from evalkit.judges.litellm_transport import check_provider, load_litellm
+from evalkit.judges.setup import resolve_target
 from evalkit.results import RunResult
 from evalkit.runs import write_run
 from evalkit.scoring import score_run
@@ -358,11 +361,50 @@ def test_a_plan_refuses_it(tmp_path, monkeypatch, capfd, door):
     assert "LiteLLM does not know the provider of 'nosuch/x'" in call_main(capfd, "plan", *words, status=1).line()
 
 
-def test_each_provider_of_litellm_is_known(monkeypatch):
-    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    import litellm
+@pytest.fixture
+def litellm():
+    return load_litellm()
 
-    assert {getattr(name, "value", name) for name in litellm.provider_list} <= providers()
+
+def test_judges_of_listed_providers_are_known_to_litellm(litellm, monkeypatch):
+    known = {getattr(name, "value", name) for name in litellm.provider_list}
+    monkeypatch.setitem(sys.modules, "litellm", None)  # importing it fails
+    for name in ("anthropic", "azure", "bedrock", "gemini", "hosted_vllm", "mistral", "ollama", "openai", "openrouter"):
+        check_provider(JudgeConfig(model=f"{name}/unlisted"))
+        assert name in known
+
+
+def test_a_plan_refuses_no_provider_that_a_call_takes(litellm):
+    names = {getattr(name, "value", name) for name in litellm.provider_list} - {"github_copilot", "chatgpt"}
+    refused = []
+    for name in sorted(names):
+        try:
+            check_provider(JudgeConfig(model=f"{name}/x"))
+        except JudgeSetupError:
+            refused.append(name)
+    for name in refused:
+        with pytest.raises(JudgeSetupError):
+            resolve_target(litellm, JudgeConfig(model=f"{name}/x"))
+    assert len(refused) < 3
+
+
+def test_a_provider_that_is_registered_in_the_process_is_known(litellm, monkeypatch):
+    with pytest.raises(JudgeSetupError, match="does not know the provider"):
+        check_provider(JudgeConfig(model="registered-here/x"))
+    handler = {"provider": "registered-here", "custom_handler": litellm.CustomLLM()}
+    monkeypatch.setattr(litellm, "custom_provider_map", [*litellm.custom_provider_map, handler])
+    check_provider(JudgeConfig(model="registered-here/x"))
+
+
+def test_without_the_price_list_litellm_decides(litellm, monkeypatch):
+    monkeypatch.setattr(pricing, "_FILE", "moved.json")
+    pricing.price_list.cache_clear(), litellm_transport._listed_providers.cache_clear()
+    try:
+        check_provider(JudgeConfig(model="anthropic/unlisted"))
+        with pytest.raises(JudgeSetupError):
+            check_provider(JudgeConfig(model="nosuch/x"))
+    finally:
+        pricing.price_list.cache_clear(), litellm_transport._listed_providers.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -371,12 +413,20 @@ def test_each_provider_of_litellm_is_known(monkeypatch):
         {"model": "nosuch/x", "api_base": "http://127.0.0.1:1/v1"},
         {"model": "simulated/good"},
         {"model": "local/smollm2"},
-        {"model": "x"},
+        {"model": "gpt-4o-mini"},
         {"model": "openai/unlisted"},
         {"model": "nosuch/x", "transport": "other"},
     ],
 )
 def test_other_judges_are_left_alone(judge):
     check_provider(JudgeConfig(**judge))
-    with pytest.raises(JudgeSetupError):
-        check_provider(JudgeConfig(model="nosuch/x"))
+
+
+@pytest.mark.parametrize("model", ["nosuch/x", "x"])
+def test_a_call_and_a_plan_refuse_alike(litellm, model):
+    config = JudgeConfig(model=model)
+    with pytest.raises(JudgeSetupError) as called:
+        resolve_target(litellm, config)
+    with pytest.raises(JudgeSetupError) as planned:
+        check_provider(config)
+    assert str(planned.value) == str(called.value)
