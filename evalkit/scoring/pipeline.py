@@ -27,7 +27,7 @@ from evalkit.scoring.metrics.rates import FrontierPoint, cost_statistics, fronti
 from evalkit.scoring.metrics.refits import FittedVote, fitted_classes, fitted_pairs, widened
 from evalkit.scoring.metrics.subsets import subset_results, with_intervals
 from evalkit.scoring.metrics.transport import with_results
-from evalkit.scoring.run_metrics import EXTRAS, computed, values_of
+from evalkit.scoring.run_metrics import EXTRAS, RunValues, computed, values_of
 from evalkit.scoring.slices import slice_results
 from evalkit.scoring.stats.arrays import Bools, Floats
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, measure
@@ -53,7 +53,7 @@ from evalkit.scoring.verdicts.panel import DAWID_SKENE, Panel, check_names, metr
 from evalkit.scoring.verdicts.pointwise import compare_scores, control_length, score_lists, score_responses
 from evalkit.scoring.verdicts.rewards import differences, reward_margins
 from evalkit.types import Case, ItemVerdict, Judgment, Metric, Unit, Verdict
-from evalkit.values import Json, JsonObject, frozen
+from evalkit.values import Json, frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,13 +290,13 @@ class _Run:
     notes: tuple[str, ...]
     checklists: Callable[[], Measures] | None
 
-    def values(self, clusters: Clusters | None = None) -> JsonObject:
+    def values(self, clusters: Clusters | None = None) -> RunValues:
         """Return what the metrics of the run are computed from; without clusters, only rates and means of verdicts."""
         judges = None if self.cascade is not None else [*self.each.values()]
-        more = {"judges": judges or None, "cascade": self.cascade}
+        more: RunValues = {"judges": judges or None, "cascade": self.cascade}
         return values_of(self.kind.config, self.kind.cases, self.judgments, self.verdicts, clusters) | more
 
-    def values_by_judge(self, clusters: Clusters | None = None) -> Iterator[tuple[str, JsonObject]]:
+    def values_by_judge(self, clusters: Clusters | None = None) -> Iterator[tuple[str, RunValues]]:
         """Yield the same for each judge that was asked about every unit: in a cascade, the first one."""
         config, cases = self.kind.config, self.kind.cases
         for name, verdicts in [*self.each.items()][: None if self.cascade is None else 1]:

@@ -4,21 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from inspect import Parameter, signature
+from typing import TypedDict
 
 from evalkit.benchmark_discovery import find_benchmark
 from evalkit.config import RunConfig
 from evalkit.core.scale import Scale
 from evalkit.errors import PluginError
 from evalkit.plugins import third_party_errors
-from evalkit.scoring.columns import ClassColumns, VerdictColumns
+from evalkit.scoring.columns import ClassColumns, PassColumns, ScoreColumns, VerdictColumns
 from evalkit.scoring.judgments import JudgmentColumns
 from evalkit.scoring.labels import given_weights
 from evalkit.scoring.metrics.metric_registry import MODELS, Functions
+from evalkit.scoring.stats.arrays import Floats
 from evalkit.scoring.stats.bootstrap import Measures, Tabled
 from evalkit.scoring.stats.clusters import Clusters
+from evalkit.scoring.verdicts.cascade import Cascade
 from evalkit.scoring.verdicts.checklists import ItemColumns
 from evalkit.types import Case
-from evalkit.values import Json, JsonObject
+from evalkit.values import JsonObject
+
+
+class RunValues(TypedDict, total=False):
+    """What the metrics of a run are computed from, by the parameters of their functions: `None` if the run lacks it.
+
+    A function of metrics has no other parameters. `answers` are also `verdicts`, `classes` or `items`, by their kind.
+    Verdicts are also `compared` if the judge compares, with `passes`, and `single` if they are not those of a panel.
+    `scores` may be those of a ranking; `responses` are scores on the rubric's scale, whose ends are `ends` if no score
+    depends on the others. `judges` are the verdicts of each judge of a panel, and `cascade` the deciders of one.
+    """
+
+    config: RunConfig
+    cases: Sequence[Case]
+    judgments: JudgmentColumns
+    answers: VerdictColumns | ClassColumns | ItemColumns
+    clusters: Clusters | None
+    scale: Scale
+    weights: Floats | None
+    items: ItemColumns
+    rule: str
+    classes: ClassColumns
+    verdicts: VerdictColumns
+    compared: VerdictColumns | None
+    passes: PassColumns | None
+    single: VerdictColumns | None
+    scores: ScoreColumns | None
+    responses: ScoreColumns | None
+    ends: tuple[float, float] | None
+    judges: Sequence[VerdictColumns] | Sequence[ClassColumns] | None
+    cascade: Cascade | None
 
 
 def values_of(
@@ -27,12 +60,8 @@ def values_of(
     judgments: JudgmentColumns,
     answers: VerdictColumns | ClassColumns | ItemColumns,
     clusters: Clusters | None = None,
-) -> JsonObject:
-    """Return what the metrics of one judge or a panel are computed from, by the parameters of their functions.
-
-    `answers` are also `verdicts`, `classes` or `items`, by their kind. Verdicts are also `compared` if the judge
-    compares, with `passes`, and `single` if they are not those of a panel. `scores` may be those of a ranking;
-    `responses` are scores on the rubric's scale, whose ends are `ends` if no score depends on the others.
+) -> RunValues:
+    """Return what the metrics of one judge or a panel are computed from.
 
     Args:
         config: the run's config.
@@ -40,13 +69,9 @@ def values_of(
         judgments: all judgments.
         answers: the verdicts of the judge or the panel, or the items.
         clusters: the clusters of the cases.
-
-    Returns:
-        The values, `None` or left out if the run lacks them. A run has `judges` too, the verdicts of each judge of a
-        panel, and `cascade`, the deciders of one.
     """
     scale = Scale.of(config.rubric)
-    values: JsonObject = {
+    values: RunValues = {
         "config": config,
         "cases": cases,
         "judgments": judgments,
@@ -73,12 +98,18 @@ def values_of(
     }
 
 
-def computed(functions: Functions, values: Json) -> Tabled:
-    """Return the metrics and tables of the functions whose parameters have values, or defaults."""
+def computed(functions: Functions, values: RunValues) -> Tabled:
+    """Return the metrics and tables of the functions whose parameters have values, or defaults.
+
+    Raises:
+        TypeError: if a parameter is none of `RunValues`, so that no run would ever have the function's metrics.
+    """
     found: Measures = []
     tables: JsonObject = {}
     for function in functions:
         needed = signature(function).parameters
+        if unknown := needed.keys() - RunValues.__annotations__.keys():
+            raise TypeError(f"{function.__name__}: no run has {', '.join(sorted(unknown))}; see RunValues")
         if any(values.get(name) is None and one.default is Parameter.empty for name, one in needed.items()):
             continue
         made = function(**{name: values.get(name) for name in needed})

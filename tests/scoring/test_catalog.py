@@ -39,7 +39,7 @@ from evalkit.scoring.gate_rules import SETTINGS, available_names, is_available
 from evalkit.scoring.metrics.classes import class_statistics
 from evalkit.scoring.metrics.metric_registry import EACH, RUN
 from evalkit.scoring.metrics.panels import class_panel_statistics
-from evalkit.scoring.run_metrics import EXTRAS, computed
+from evalkit.scoring.run_metrics import EXTRAS, RunValues, computed
 from evalkit.scoring.stats import coefficients
 from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.types import Case, Metric
@@ -262,8 +262,22 @@ def test_a_function_is_called_where_all_it_needs_is_known():
     assert computed((one,), {"items": some, "weights": np.ones(1)})[0][0].missing == 1
 
 
+def test_a_misspelled_parameter_is_an_error():
+    def lengths(verdict, config=None):
+        raise AssertionError
+
+    def defaults(verdicts, wheights=None):
+        raise AssertionError
+
+    with pytest.raises(TypeError, match="lengths: no run has verdict;"):
+        computed((lengths,), {})
+    with pytest.raises(TypeError, match="defaults: no run has wheights;"):
+        computed((defaults,), {})
+
+
 def test_no_function_of_metrics_is_forgotten():
-    known = {name for function in LISTED for name in inspect.signature(function).parameters}
+    known = RunValues.__annotations__.keys()
+    assert known == {name for function in LISTED for name in inspect.signature(function).parameters}
     for module in iter_modules([str(Path(metrics.__file__).parent)]):
         for name, function in inspect.getmembers(
             import_module(f"{metrics.__name__}.{module.name}"), inspect.isfunction

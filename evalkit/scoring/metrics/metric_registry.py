@@ -1,7 +1,7 @@
 """The registry of metrics: lists of the functions that compute them.
 
 The parameters of a function name what it is computed from, such as `verdicts`, `passes` or `classes` (see
-`run_metrics.values_of`); a run that lacks one of them does not have its metrics. It returns statistics, or statistics
+`run_metrics.RunValues`); a run that lacks one of them does not have its metrics. It returns statistics, or statistics
 and tables. A new metric is a function in a module of this package, its name in one of these lists if the function is
 new, and a row in catalog/metrics.toml.
 """
