@@ -380,3 +380,29 @@ def test_reasons_that_name_turns_which_the_judge_did_not_see_are_counted():
     assert (metric.n, metric.value) == (len(named), sum(max(numbers) > 2 for numbers in named) / len(named)) == (5, 0.4)
     assert metric.low is not None
     assert "checklist/evidence/unknown_turn" not in scored(cases[-1:], judgments[-2:]).metrics
+
+
+def test_a_missing_score_is_missing_as_the_judgments_behind_it() -> None:
+    pairs = [replace(case(f"c{n}", responses=2), label="A") for n in range(8)]
+    full = {"light": MET, "sugar": MET, "rude": NOT}
+    lost = {
+        "c1": [("unparseable", None)],
+        "c2": [("refused", None)],
+        "c3": [("failed", "timeout")],
+        "c4": [("failed", "budget")],
+        "c5": [("ok", None), ("failed", "timeout"), ("failed", None)],
+    }
+    judgments = [judged(one.id, **full) for one in pairs] + [judged("c0", unit=1, **full | {"sugar": NOT})]
+    judgments += [
+        replace(judged(name, sample, unit=1, light=CANNOT), status=status, error_kind=kind)
+        for name, answers in lost.items()
+        for sample, (status, kind) in enumerate(answers)
+    ]
+    judgments.append(judged("c6", unit=1, **full | {"sugar": CANNOT}))  # c7 is not asked about its second response
+    result = scored(pairs, judgments)
+    rows = {row["kind"]: row["missing"] for row in result.details["missing"]}
+    assert rows == {"unparseable": 1, "refused": 1, "failed": 2, "budget": 1, "inconclusive": 1, "unasked": 1}
+    accuracy = result.metrics["agreement/accuracy"]
+    assert (accuracy.value, accuracy.n, accuracy.missing) == (1.0, 1, sum(rows.values()))
+    assert result.metrics["missing/failed"].n == len(judgments)
+    assert "inconclusive" not in {row["kind"] for row in scored(pairs[:1], judgments[:1]).details["missing"]}

@@ -22,7 +22,6 @@ from evalkit.scoring.columns import (
     TIE,
     A,
     B,
-    PairColumns,
     PassColumns,
     ScoreColumns,
     VerdictColumns,
@@ -131,36 +130,38 @@ def missing_statistics(judgments: JudgmentColumns) -> list[Statistic]:
     ]
 
 
-MISSING_KINDS = (*KINDS[:READABLE], "unasked")
+MISSING_KINDS = (*KINDS[:READABLE], "inconclusive", "unasked")
+_INCONCLUSIVE, _UNASKED = len(MISSING_KINDS) - 2, len(MISSING_KINDS) - 1
 
 
 def missing_table(verdicts: VerdictColumns, judgments: JudgmentColumns) -> Tabled:
     """Return the table of the bounds of each rate over labels if only the missing answers of one kind had been made.
 
-    A pair counts under the kind of its first missing answer, in the order of `MISSING_KINDS`, and as `unasked` if it
-    was never requested. `worst_low` and `worst_high` are the rate if every missing answer of that kind had counted
-    against it, or for it.
+    A pair counts under the kind of its first missing answer, in the order of `MISSING_KINDS`: as `inconclusive` if an
+    answer was read that gives no score or winner, such as a checklist item that cannot be assessed or a ranking that
+    omits the response, and as `unasked` if it was never requested. `worst_low` and `worst_high` are the rate if every
+    missing answer of that kind had counted against it, or for it.
 
     Args:
         verdicts: the verdicts.
         judgments: all judgments.
 
     Returns:
-        No metrics, and a row for each rate and kind, as JSON values; no rows without labels.
+        No metrics, and a row for each rate and kind, as JSON values; `inconclusive` only where there is such an answer.
+        No rows without labels.
     """
     if not verdicts.labeled.any():
         return [], {}
     passes = verdicts.passes
-    label, kinds = verdicts.pairs.label, _missing_kinds(verdicts.pairs, judgments.asked)
+    label, kinds = verdicts.pairs.label, _missing_kinds(verdicts, judgments)
     labeled = verdicts.labeled & ~verdicts.withheld
     # By rate, the parts whose mean it is: what is right, what was read, and the kinds of what is missing.
     rates = {"agreement/accuracy": [(verdicts.winner == label, verdicts.present, kinds)]}
     if passes is not None and passes.both:
-        right, requested = passes.winner == label[:, None], judgments.asked.select(third=False)
+        right, requested = passes.winner == label[:, None], judgments.select(third=False)
         rates["agreement/accuracy_both_orders"] = [(right.all(axis=1), passes.complete, kinds)]
         rates["agreement/accuracy_per_order"] = [
-            (right[:, order], passes.read[:, order], _missing_kinds(verdicts.pairs, requested, order))
-            for order in (0, 1)
+            (right[:, order], passes.read[:, order], _missing_kinds(verdicts, requested, order)) for order in (0, 1)
         ]
     rows = [
         _row(
@@ -171,7 +172,7 @@ def missing_table(verdicts: VerdictColumns, judgments: JudgmentColumns) -> Table
         for name, parts in rates.items()
         for code, kind in enumerate(MISSING_KINDS)
     ]
-    return [], {"missing": rows}
+    return [], {"missing": [row for row in rows if row["kind"] != "inconclusive" or row["missing"]]}
 
 
 def _row(name: str, kind: str, parts: Sequence[tuple[Bools, Bools, Bools]]) -> dict[str, Any]:
@@ -194,22 +195,18 @@ def _row(name: str, kind: str, parts: Sequence[tuple[Bools, Bools, Bools]]) -> d
     }
 
 
-def _missing_kinds(pairs: PairColumns, judgments: JudgmentColumns, order: int | None = None) -> Codes:
+def _missing_kinds(verdicts: VerdictColumns, judgments: JudgmentColumns, order: int | None = None) -> Codes:
     """Return the index in `MISSING_KINDS` of each pair's first missing answer, of one order if `order` is given."""
-    found = np.full(len(pairs), MISSING_KINDS.index("unasked"), dtype=np.int8)
-    for row in np.flatnonzero(~judgments.readable):
-        unit, shown = judgments.shapes[judgments.shape[row]]
-        if order is not None and len(unit) == 2 and (shown != unit) != order:
-            continue
-        start, n = int(pairs.start[judgments.case[row]]), int(pairs.sizes[judgments.case[row]])
-        affected = np.arange(start, start + n * (n - 1) // 2)
-        first, second = np.isin(pairs.i[affected], unit), np.isin(pairs.j[affected], unit)
-        affected = affected[(first | second) if len(unit) == 1 else (first & second)]
-        if order is not None:
-            sides = zip(pairs.i[affected], pairs.j[affected], strict=True)
-            affected = affected[np.array([shown.index(i) > shown.index(j) for i, j in sides], dtype=np.int64) == order]
-        found[affected] = np.minimum(found[affected], judgments.kind[row])
-    return found
+    scores, pairs = verdicts.scores if verdicts.passes is None else None, verdicts.pairs
+    own = judgments.of_units(2 if scores is None else 1)
+    if order is not None:
+        own = own.where(own.swapped == order)
+    empty = np.isnan(own.value) & np.isnan(own.criteria).all(axis=1)
+    kinds = np.where(own.readable, np.where(empty, _INCONCLUSIVE, _UNASKED), own.kind)
+    places = pairs.rows(own) if scores is None else scores.offset[own.case] + own.i
+    found = np.full(len(pairs if scores is None else scores.case), _UNASKED, dtype=np.int8)
+    np.minimum.at(found, places, kinds)
+    return found if scores is None else np.minimum(*pairs.sides(found))
 
 
 def rule_statistics(config: RunConfig, verdicts: VerdictColumns) -> list[Statistic]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from evalkit.core.checklists import CONSENSUS, decision_order, inherited, leaves, parts_of
 from evalkit.errors import ConfigError
 from evalkit.scoring.columns import Units
+from evalkit.scoring.judgments import KINDS, kind_of
 from evalkit.scoring.stats.arrays import FUZZ, Bools, Codes, Ints
 from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.types import Case, ChecklistItem, ItemAnswer, ItemReason, ItemVerdict, Judgment, Status
@@ -28,6 +30,8 @@ NOT_MET, MET, CANNOT, MISSING = 0, 1, 2, -1
 CODES: Final[Mapping[ItemAnswer | None, int]] = {"not_met": NOT_MET, "met": MET, "cannot_assess": CANNOT, None: MISSING}
 ANSWERS: Final = {code: answer for answer, code in CODES.items()}
 _Vote: TypeAlias = tuple[ItemAnswer | None, str]
+_Status: TypeAlias = tuple[Status, str | None]
+_READ: Final[_Status] = ("ok", None)
 
 
 @frozen
@@ -135,6 +139,8 @@ class ItemColumns(Units):
         response_case: (responses,) the index of the case.
         cases: the number of cases.
         checklists: the checklist of each response.
+        statuses: the status and kind of error of each response's first missing judgment, in the order of `KINDS`, or
+            of a readable one; `None` if the judge was not asked.
     """
 
     case: Ints
@@ -149,6 +155,7 @@ class ItemColumns(Units):
     response_case: Ints
     cases: int
     checklists: Sequence[tuple[ChecklistItem, ...]] = ()
+    statuses: Sequence[_Status | None] = ()
 
     @property
     def codes(self) -> Codes:
@@ -227,6 +234,7 @@ def read_items(
     places = {case.id: place for place, case in enumerate(cases)}
     known = [{item.id for item in leaves(case.checklist)} for case in cases]
     votes: dict[str, _Votes] = {}
+    statuses: dict[str, dict[tuple[int, int], tuple[int, _Status]]] = {}
     for judgment in judgments:
         place = places.get(judgment.case_id)
         where = f"case '{judgment.case_id}'"
@@ -238,7 +246,14 @@ def read_items(
         if unknown := judgment.items.keys() - known[place]:
             raise ConfigError(f"item '{min(unknown):.60}' was judged, but is not in the checklist", where=where)
         _add(votes.setdefault(judgment.judge, {}), judgment, place)
-    each = {name: _columns(cases, [own], rule) for name, own in sorted(votes.items())}
+        asked, unit = statuses.setdefault(judgment.judge, {}), (place, judgment.unit[0])
+        status = KINDS.index(kind_of(judgment)), (judgment.status, judgment.error_kind)
+        asked[unit] = min(status, asked.get(unit, status), key=itemgetter(0))
+    units = [(place, index) for place, case in enumerate(cases) for index in range(len(case.responses))]
+    each = {
+        name: replace(_columns(cases, [own], rule), statuses=[statuses[name].get(unit, (0, None))[1] for unit in units])
+        for name, own in sorted(votes.items())
+    }
     return (next(iter(each.values())) if len(each) == 1 else _columns(cases, [*votes.values()], rule)), each
 
 
@@ -327,10 +342,14 @@ def label_of(item: ChecklistItem, response: int) -> ItemAnswer | None:
 
 
 def scored_judgments(cases: Sequence[Case], each: Mapping[str, ItemColumns]) -> Iterator[Judgment]:
-    """Yield one judgment for each response and judge, whose value is the score; without one if it is not known."""
+    """Yield one judgment for each response that a judge was asked about, whose value is the score.
+
+    Without a known score, its status is that of the first missing judgment; if all were read, it only has no value.
+    """
     units = [(case.id, (index,)) for case in cases for index in range(len(case.responses))]
     for judge, columns in each.items():
-        for (case, unit), score in zip(units, columns.scores, strict=True):
-            known = score.state == "scored"
-            status: Status = "ok" if known else "unparseable"
-            yield Judgment(case, unit, unit, 0, judge, status, score.value if known else None)
+        for (case, unit), score, asked in zip(units, columns.scores, columns.statuses, strict=True):
+            if asked is not None:
+                known = score.state == "scored"
+                status, kind = _READ if known else asked
+                yield Judgment(case, unit, unit, 0, judge, status, score.value if known else None, error_kind=kind)
