@@ -284,6 +284,15 @@ def test_agreement_with_annotators_by_item():
     )
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_kappa_of_labels_of_one_class_has_no_value_and_no_bounds(lost):
+    items = [{"criterion": "a", "label": True}, {"criterion": "b", "label": True}]
+    answers = [judged("a", **{"#1": MET, "#2": NOT}), judged("b", **{"#1": MET, "#2": None if lost else NOT})]
+    kappa = scored([case("a", items), case("b", items)], answers).metrics["checklist/kappa"]
+    assert (kappa.value, kappa.low, kappa.high, kappa.worst_low, kappa.worst_high) == (None,) * 5
+    assert kappa.note == "labels are all met: it would be 0 whatever the answers are"
+
+
 def test_rates_by_tag_and_by_item_that_cases_share():
     found = scored(
         [case("a"), case("b")],
@@ -382,7 +391,7 @@ def test_reasons_that_name_turns_which_the_judge_did_not_see_are_counted():
     assert "checklist/evidence/unknown_turn" not in scored(cases[-1:], judgments[-2:]).metrics
 
 
-def test_a_missing_score_is_missing_as_the_judgments_behind_it() -> None:
+def test_a_missing_score_is_missing_as_the_judgments_behind_it():
     pairs = [replace(case(f"c{n}", responses=2), label="A") for n in range(8)]
     full = {"light": MET, "sugar": MET, "rude": NOT}
     lost = {

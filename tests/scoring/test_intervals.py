@@ -1,7 +1,7 @@
 """Intervals: cases or clusters of them are resampled, never rows, and hold the truth as often as they say."""
 
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import combinations_with_replacement, pairwise, product
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from scipy.special import stdtrit
 from statsmodels.stats.proportion import samplesize_confint_proportion
 
 from evalkit.config import RunConfig, ScoringConfig
+from evalkit.decision import decide
 from evalkit.errors import ConfigError
 from evalkit.scoring import score_run
 from evalkit.scoring.columns import ScoreColumns
@@ -19,7 +20,7 @@ from evalkit.scoring.compare import RunEntry, compare_runs
 from evalkit.scoring.labels import labels_for_width
 from evalkit.scoring.leaderboard import Contender, rank
 from evalkit.scoring.metrics.correlation import correlation_statistics
-from evalkit.scoring.stats import bootstrap, clusters
+from evalkit.scoring.stats import bootstrap, clusters, coefficients
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, share_interval, wilson
 from evalkit.scoring.stats.bounded_intervals import bounded_mean, debiased_sum, invert_test, mixed
 from evalkit.scoring.stats.clusters import Clusters
@@ -162,6 +163,37 @@ def test_unlike_cases_may_be_in_any_cell(k):
     assert high == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_no_coefficient_of_a_few_cases_is_certain(n):
+    scoring, each = ScoringConfig(bootstrap=200), np.arange(4)
+    for cells in combinations_with_replacement(each, n):
+        labels, verdicts = np.divmod(np.array(cells), 2)
+        read = np.ones(n, dtype=bool)
+        matrix = coefficients.Confusion.of(Tally.each(n), labels, verdicts, read, ~read, (0, 1))
+        counts = np.stack([(labels == c) * 1.0 + (verdicts == c) for c in (0, 1)], axis=1)
+        raters = coefficients.Confusion.among(counts, Tally.each(n))
+        found = [one for name in ("pairs", "classes", "items") for one in matrix.coefficients(name, name)]
+        for one in [*found, *raters.coefficients("human", "annotators")]:
+            metric = measure([one], scoring, Clusters.each(n))[one.name]
+            if metric.value is not None:
+                assert metric.high - metric.low > 0.7, (metric, cells)
+                assert metric.high > 0.2, (metric, cells)
+
+
+def test_a_kappa_without_agreement_on_a_second_class_does_not_end_at_zero(configure, make_case, passes):
+    n = 20
+    cases = [make_case(str(k), label="B" if k < 2 else "A") for k in range(n)]
+    judgments = [one for k in range(n) for one in passes(str(k), *((-1.0, -1.0) if k == 2 else (1.0, 1.0)))]
+    metrics = score_run(configure(), cases, judgments).metrics
+    metric = metrics["agreement/kappa"]
+    assert metric.value == pytest.approx(-1 / 14)
+    assert metric.low < -0.15
+    assert metric.high > 0.5
+    note = "agreement on at most one class: with the exact bound on how many of 20 cases differ"
+    assert (metric.note, metrics["agreement/ac1"].note) == (note, None)
+    assert decide(metrics).use != "none"
+
+
 def test_gaps_that_are_all_zero_could_be_larger():
     metric = measured(statistic([[0.0, 1.0]] * 30, gaps=1, limits=(0.0, 1.0)))
     assert (metric.value, metric.low, metric.high) == (0.0, 0.0, pytest.approx(1 - 0.025 ** (1 / 30)))
@@ -184,7 +216,7 @@ def test_a_perfect_kappa_is_bounded(configure, make_case, passes, n, low):
     assert (kappa.value, kappa.high) == (1.0, 1.0)
     assert kappa.low == pytest.approx(low, abs=1e-3)
     opposite = judged_pairs(configure, make_case, passes, labels, [-label for label in labels])
-    assert opposite["agreement/kappa"].low == -1.0 < opposite["agreement/kappa"].high < -low + 0.1
+    assert opposite["agreement/kappa"].low == -1.0 < opposite["agreement/kappa"].high < -low + 0.4
     constant = judged_pairs(configure, make_case, passes, labels, [1.0] * n)["agreement/kappa"]
     assert constant.low < 0.0 == constant.value < constant.high < 2 * (1 - low)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from evalkit.core.turns import cited_turns, parts_of, unit_of
 from evalkit.scoring.stats.arrays import Bools
 from evalkit.scoring.stats.bootstrap import Measures, Statistic, Tally
-from evalkit.scoring.stats.coefficients import kappa
 from evalkit.scoring.verdicts.checklists import CANNOT, MET, MISSING, NOT_MET, ItemColumns, Score, decided, rescored
 from evalkit.types import Case
 
@@ -125,15 +123,11 @@ def _agreement(columns: ItemColumns, tally: Tally) -> Measures:
     answers = "met" if met[read].any() else "not met"
     equal = f"labels are all {answers}: it would be 0 whatever the answers are" if read.any() else why
     table = columns.confusion((MET, CANNOT, NOT_MET))
-    worst = table.unread.bounds(kappa, table.unread.at_vertices(kappa))  # also where all labels are equal
     return [
         tally.rate("checklist/accuracy", columns.right, read, unread, why=why),
         tally.rate("checklist/tpr", judged == MET, read & met, unread & met, why="no item is labeled as met"),
         tally.rate("checklist/tnr", judged == NOT_MET, read & not_met, unread & not_met, why="none is labeled not met"),
-        *(
-            replace(one, worst=worst) if one.name == "checklist/kappa" else one
-            for one in table.coefficients("checklist", "items", why=equal)
-        ),
+        *table.coefficients("checklist", "items", why=equal),
     ]
 
 

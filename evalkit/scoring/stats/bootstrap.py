@@ -133,6 +133,8 @@ class Statistic:
             not vary between resamples; or (alternatives, columns) what one of its `n` units could add to the columns in
             an unlike cluster (see `mixed`); by default that of a mean within `limits`.
         own: an interval of its own, instead of percentiles, or together with them if a cluster has several units.
+        unseen: what no resample can have because no cluster has it, and other clusters could: the interval then also
+            holds the `reach`, so that it does not end where the resamples do; `None` if there is nothing of the kind.
     """
 
     name: str
@@ -155,6 +157,7 @@ class Statistic:
     limits: Bounds | None = None
     reach: Reach | Floats | None = None
     own: OwnInterval | None = None
+    unseen: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", Table.of(self.columns))
@@ -573,7 +576,13 @@ def _interval(
         return round_metric(ends[0]), round_metric(ends[1]), f"{UNVARYING}: exact bound on how many of {units} differ"
     tail = tail_of(n, confidence)
     low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
-    return round_metric(low), round_metric(high), None
+    caveat = None
+    if statistic.unseen is not None:
+        reached = np.array(statistic.bounds(unlike_share(n, confidence), value), dtype=np.float64)
+        if reached[0] < low or reached[1] > high:
+            low, high = np.fmin(low, reached[0]), np.fmax(high, reached[1])
+            caveat = f"{statistic.unseen}: with the exact bound on how many of {units} differ"
+    return round_metric(low), round_metric(high), caveat
 
 
 _CORNISH_FISHER = (

@@ -22,6 +22,8 @@ from evalkit.values import JsonObject, frozen
 VERTICES: Final = 4096
 """With more vertices than this, bounds are those of numerator and denominator apart, which are wider."""
 _TANGENTS: Final = 40
+ONE_AGREED: Final = "agreement on at most one class"
+"""Why an interval is wider than its resamples."""
 Raters: TypeAlias = Literal["pairs", "classes", "ordered classes", "items", "annotators", "panel", "samples"]
 """Verdicts and labels of pairs, of classes or of items; annotators, judges of a panel, or samples of one judge."""
 
@@ -116,7 +118,15 @@ class Confusion:
             value = undefined
         n, missing = int(counts.sum()), int(self.unread.missing.sum())
         reach = mixed(value, self.cells.sums, self.rows, float(counts.sum()))
-        attributes = {"n": n, "missing": missing, "reach": reach, **attributes}
+        # No resample agrees on a second class, so a kappa would end at 0, for three cases as for a thousand.
+        unseen = value(counts.reshape(1, -1))[0] <= 0 and np.count_nonzero(np.diag(counts)) < 2
+        attributes = {
+            "n": n,
+            "missing": missing,
+            "reach": reach,
+            "unseen": ONE_AGREED if unseen else None,
+            **attributes,
+        }
         return Statistic(name, self.cells, value, worst=worst, **attributes)
 
 
