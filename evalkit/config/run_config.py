@@ -529,7 +529,7 @@ def locate(key: Sequence[str | int], files: Sequence[Path], value: Any = None) -
     for file in files:
         try:
             root = yaml.compose(file.read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError, UnicodeDecodeError):
+        except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError):
             continue
         if [file.parent.name] == list(key) and isinstance(root, yaml.SequenceNode) and _has_value(root, value):
             return f"{relative(file)}:1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from math import isfinite
 from pathlib import Path
@@ -200,8 +201,22 @@ def require(row: Json, key: str, place: str) -> Any:
     """
     if key not in row:
         names = ", ".join(map(str, list(row)[:8]))
-        raise DatasetError(f"there is no '{key}', only {names or 'nothing'}", where=place, remedy="use another format")
+        what, where = f"there is no '{key}', only {names or 'nothing'}", place + _line_in(row, Path(place))
+        raise DatasetError(what, where=where, remedy="use another format")
     return row[key]
+
+
+def _line_in(row: Json, path: Path) -> str:
+    """Return `:` and the line of an object in a small JSON file; empty if the path is no file, or does not have it."""
+    decoder = json.JSONDecoder()
+    with suppress(OSError, ValueError, RecursionError):
+        small = path.suffix == ".json" and path.stat().st_size <= _PEEK
+        content = path.read_text("utf-8-sig") if small else ""
+        for start in (found.start() for found in re.finditer(r"\{", content)):
+            with suppress(ValueError):  # a bracket in a text
+                if decoder.raw_decode(content, start)[0] == row:
+                    return f":{content.count(chr(10), 0, start) + 1}"
+    return ""
 
 
 def sibling_file(path: Path, *names: str) -> Path | None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from evalkit.config import RunConfig
-from evalkit.config.run_config import config_error
+from evalkit.config.run_config import config_error, locate
 from evalkit.core.atomic_files import file_errors
 from evalkit.core.display import relative
 from evalkit.core.spool import Spool
@@ -159,31 +159,40 @@ def _alike(folder: Path) -> Path | None:
     return relative(folder.with_name(close[0])) if close else None
 
 
-def _damaged(where: str, why: object) -> ConfigError:
-    return ConfigError(f"the file is damaged ({why})", where=where, remedy=_REMEDY)
+def _damaged(where: str, why: object, remedy: str = _REMEDY) -> ConfigError:
+    return ConfigError(f"the file is damaged ({why})", where=where, remedy=remedy)
 
 
-def _content(path: Path) -> bytes:
+def _place(path: Path, keys: Sequence[str | int]) -> str:
+    """Return a JSON file with the line of a key, if it has the key."""
+    line = locate(keys, [path]).rpartition(":")[2] if keys else ""
+    return f"{path}:{line}" if line else str(path)
+
+
+def _content(path: Path, remedy: str = _REMEDY) -> bytes:
     with file_errors("cannot be read", path, "check its permissions"):
-        return path.read_bytes()
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise ConfigError("the file is missing", where=str(path), remedy=remedy) from None
 
 
 def _unreadable(path: Path, bad: OSError) -> ConfigError:
     return ConfigError(f"cannot be read ({bad.strerror or bad})", where=str(path), remedy="check its permissions")
 
 
-def _json(content: bytes, where: str) -> Any:
+def _object(path: Path, remedy: str = _REMEDY) -> JsonObject:
+    value = _json(_content(path, remedy), str(path), remedy)
+    if not isinstance(value, dict):
+        raise _damaged(str(path), "not an object", remedy)
+    return value
+
+
+def _json(content: bytes, where: str, remedy: str = _REMEDY) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as bad:
-        raise _damaged(where, bad) from None
-
-
-def _object(path: Path) -> JsonObject:
-    value = _json(_content(path), str(path))
-    if not isinstance(value, dict):
-        raise _damaged(str(path), "not an object")
-    return value
+        raise _damaged(where, bad, remedy) from None
 
 
 def _config(path: Path) -> RunConfig:
@@ -197,13 +206,26 @@ def _config(path: Path) -> RunConfig:
         raise config_error(error, [path]) from None
 
 
-def read_record(path: Path, kind: Any) -> Any:
+def read_record(path: Path, kind: Any, remedy: str = _REMEDY) -> Any:
     """Read and check a file with one record.
 
+    Args:
+        path: The file.
+        kind: The type of the record.
+        remedy: What to do about a damaged file.
+
     Raises:
-        ConfigError: If it is missing or damaged.
+        ConfigError: If it is missing or damaged; the message names the line.
     """
-    return _decoded(decoder(kind), _object(path), str(path))
+    return _part(path, _object(path, remedy), kind, (), remedy)
+
+
+def _part(path: Path, content: Any, kind: Any, keys: Sequence[str], remedy: str = _REMEDY) -> Any:
+    """Check what a JSON file has at a path of keys."""
+    try:
+        return decoder(kind)(content)
+    except MalformedError as bad:
+        raise _damaged(_place(path, [*keys, *bad.keys]), bad, remedy) from None
 
 
 def read_templates(result: RunResult) -> dict[str, str] | None:
@@ -262,13 +284,13 @@ def _decoded(decode: Any, value: Any, where: str) -> Any:
 
 def _numbers(content: JsonObject, path: Path) -> JsonObject:
     try:
-        metrics = {name: decoder(Metric)({**values, "name": name}) for name, values in content["metrics"].items()}
-        calls, tokens = decoder(Calls)(content["calls"]), decoder(dict[str, int])(content["tokens"])
-        cost = decoder(float | None)(content["cost_usd"])
-        return {"metrics": metrics, "calls": calls, "tokens": tokens, "cost_usd": cost}
-    except MalformedError as bad:
-        raise _damaged(str(path), bad) from None
+        metrics = {
+            name: _part(path, {**values, "name": name}, Metric, ("metrics", name))
+            for name, values in content["metrics"].items()
+        }
+        kinds: Json = {"calls": Calls, "tokens": dict[str, int], "cost_usd": float | None}
+        return {"metrics": metrics, **{key: _part(path, content[key], kind, (key,)) for key, kind in kinds.items()}}
     except KeyError as bad:
         raise _damaged(str(path), f"key {bad} is missing") from None
     except (TypeError, AttributeError):
-        raise _damaged(str(path), "metrics is not an object of objects") from None
+        raise _damaged(_place(path, ("metrics",)), "metrics is not an object of objects") from None

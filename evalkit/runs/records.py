@@ -29,10 +29,11 @@ NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
 class MalformedError(ValueError):
-    """A JSON value does not have the expected type; `str()` names the key and the mismatch."""
+    """A JSON value does not have the expected type; `str()` names the key and the mismatch, `keys` its place."""
 
-    def __init__(self, what: str, path: str = "") -> None:
+    def __init__(self, what: str, path: str = "", keys: Sequence[str | int] = ()) -> None:
         super().__init__(f"{path}: {what}" if path else what)
+        self.keys = keys
 
 
 @cache
@@ -155,6 +156,7 @@ def _malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
     # A misspelled key is also a missing one: report the unknown key.
     error = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
     kind, loc = error["type"], [part for part in error["loc"] if part != _CHOICE]
+    keys = loc[:-1] if kind == "missing" else loc
     if kind == "unexpected_keyword_argument":
         *loc, key = loc
         what = f"unknown key '{key}', {did_you_mean(key, _names(_record_at(hint, loc)))}"
@@ -169,7 +171,7 @@ def _malformed(errors: Sequence[Any], hint: Any) -> MalformedError:
         if len(shown) > 40:
             shown = _NAMES.get(type(error["input"]), "a number")
         what = f"expected {expected}, got {shown}"
-    return MalformedError(what, ".".join(part for part in loc if isinstance(part, str)))
+    return MalformedError(what, ".".join(part for part in loc if isinstance(part, str)), keys)
 
 
 def _record_at(hint: Any, loc: Sequence[str | int]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from evalkit.results import RunResult
 from evalkit.runs import read_details, read_run, write_files
 from evalkit.runs.layout import MANIFEST, PROMPTS
 from evalkit.runs.manifest import dump, load
+from evalkit.runs.read import read_record
 from evalkit.runs.records import encode_pretty
 from evalkit.scoring.verdicts.cascade import with_thresholds
 from evalkit.serving.trust import Validation, describe_trust
@@ -85,7 +85,7 @@ def judge_folder(result: RunResult) -> JudgeFolder:
         remedy = "judge the cases with evalkit first"
         raise ConfigError("its judgments were imported, so there is no judge to use", where=where, remedy=remedy)
     hashes = result.manifest.get("prompt_hashes") or {}
-    templates = _object(Path(where) / PROMPTS) if hashes else {}  # rewards need none
+    templates = read_record(Path(where) / PROMPTS, dict[str, str]) if hashes else {}  # rewards need none
     if absent := sorted(hashes.keys() - templates.keys()):
         raise ConfigError(f"{PROMPTS} has no {absent[0]}", where=where, remedy="rerun the run")
     tables = read_details(Path(where), [CASCADE])
@@ -184,7 +184,7 @@ def read_judge(path: Path) -> JudgeFolder:
     if (path / MANIFEST).exists() or not (path / JUDGE).exists():
         return judge_folder(read_run(path))
     contents = {name: _bytes(path / name) for name in (JUDGE, PROMPTS, SCHEMAS)}
-    validation = Validation(_object(path / TRUST), str(path / TRUST))
+    validation = Validation(read_record(path / TRUST, dict[str, Any], _REMEDY), str(path / TRUST))
     if validation.content.get("content_hash") != _content_hash(contents):
         what = f"{JUDGE}, {PROMPTS} or {SCHEMAS} was changed after the export, so {TRUST} does not describe this judge"
         raise ConfigError(what, where=str(path), remedy=_REMEDY)
@@ -194,7 +194,7 @@ def read_judge(path: Path) -> JudgeFolder:
         if isinstance(bad, ValidationError):
             raise config_error(bad, [path / JUDGE]) from None
         raise ConfigError(f"the file is damaged ({bad})", where=str(path / JUDGE), remedy=_REMEDY) from None
-    return JudgeFolder(config, _object(path / PROMPTS), validation)
+    return JudgeFolder(config, read_record(path / PROMPTS, dict[str, str], _REMEDY), validation)
 
 
 def _content_hash(contents: Mapping[str, bytes]) -> str:
@@ -206,13 +206,3 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as bad:
         raise ConfigError(f"cannot be read ({bad.strerror or bad})", where=str(path), remedy=_REMEDY) from None
-
-
-def _object(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(_bytes(path))
-    except (ValueError, RecursionError) as bad:
-        raise ConfigError(f"the file is damaged ({str(bad)[:120]})", where=str(path), remedy=_REMEDY) from None
-    if not isinstance(value, dict):
-        raise ConfigError("the file is damaged (not an object)", where=str(path), remedy=_REMEDY)
-    return value

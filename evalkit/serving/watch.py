@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,10 +30,12 @@ from evalkit.judges import check_judges
 from evalkit.report.watch_page import render_watch
 from evalkit.results import RunResult
 from evalkit.runs import write_files
-from evalkit.runs.records import decoder, encode_pretty
+from evalkit.runs.read import read_record
+from evalkit.runs.records import encode_pretty
 from evalkit.scoring.looks import Baseline, Look, answers_of, as_numbers, look_facts
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.store import open_store
+from evalkit.values import frozen
 
 FILE: Final = "watch.json"
 PAGE: Final = "watch.html"
@@ -42,6 +43,11 @@ LOOKS: Final = "looks"
 """The folder of the run folders of the looks."""
 _LOCK: Final = ".watch.lock"
 _REMEDY: Final = "--reset starts from a new baseline, and --output FOLDER another watch"
+
+
+@frozen
+class _Watch:
+    baselines: tuple[Baseline, ...]
 
 
 def read_watch(folder: Path) -> tuple[Baseline, ...]:
@@ -59,13 +65,8 @@ def read_watch(folder: Path) -> tuple[Baseline, ...]:
                     what, remedy = f"has looks, but no {FILE}", "restore it, or choose another --output"
                 raise ConfigError(what, where=str(folder), remedy=remedy)
             return ()
-        content = path.read_bytes()
-    try:
-        baselines: tuple[Baseline, ...] = decoder(tuple[Baseline, ...])(json.loads(content)["baselines"])
-    except (ValueError, KeyError, TypeError, RecursionError) as bad:
-        what = f"the file is damaged ({str(bad)[:120]})"
-        raise ConfigError(what, where=str(path), remedy="restore it, or choose another --output") from None
-    return baselines
+    watch: _Watch = read_record(path, _Watch, "restore it, or choose another --output")
+    return watch.baselines
 
 
 def look_config(config: RunConfig, key: str) -> RunConfig:

@@ -42,11 +42,10 @@ def complaints(file: Path, load: Callable[[], object]) -> list[tuple[Any, str]]:
                 load()
             except EvalkitError as bad:
                 said.append((path, str(bad)))
-    rows = isinstance(content, list) or file.suffix == ".jsonl"
     for path, line in said:
         assert "Error" not in line, path
         if "there is no '" in line:
-            assert re.match(rf"\S*{re.escape(file.name)}{':(row )?[0-9]+' * rows}: there is no '", line), (path, line)
+            assert re.match(rf"\S*{re.escape(file.name)}:(row )?[0-9]+: there is no '", line), (path, line)
     return said
 
 
@@ -79,6 +78,18 @@ def test_an_import_names_the_key_and_the_row(tmp_path, name):
     save(cases, CASES)
     options = Options(cases=tuple(load_cases(DatasetConfig(path=str(cases)), mode="pairwise").cases))
     complaints(path, lambda: import_judgments(name, path, options))
+
+
+def test_an_object_in_a_file_of_one_object_has_its_line(tmp_path):
+    tree = {
+        "id": "a", "requirements": "{", "weight": 1, "score": 1, "task_category": None,
+        "sub_tasks": [{"id": "b", "weight": 1, "score": 0, "sub_tasks": [], "task_category": None}],
+    }  # fmt: skip
+    path = tmp_path / "paper.json"
+    path.write_text(json.dumps(tree, indent=1), "utf-8")
+    line = next(n for n, text in enumerate(path.read_text("utf-8").splitlines(), 1) if '"b"' in text) - 1
+    with pytest.raises(EvalkitError, match=f"paper.json:{line}: there is no 'requirements', only id, weight"):
+        import_judgments("paperbench", path, Options())
 
 
 def test_objects_in_a_row_have_its_place():

@@ -390,7 +390,9 @@ DAMAGE = [
     ("cases.jsonl", '"responses": [', '"responses": [3, ', "responses: expected an object, got"),
     ("cases.jsonl", '{"id"', '[{"id"', "Expecting"),
     ("metrics.json", '"value": 0.25', '"value": true', "value: expected a number, got true)"),
+    ("metrics.json", '"value": 0.25', '"valu": 0.25', "unknown key 'valu', did you mean 'value'?)"),
     ("metrics.json", '"cost_usd": 0.1', '"cost_usd": "0.1"', "expected a number, got"),
+    ("metrics.json", '"sent"', '"snt"', "unknown key 'snt', "),
     ("metrics.json", '"calls"', '"call"', "key 'calls' is missing)"),
     ("metrics.json", '"tie_rate": {', '"x": 3, "tie_rate": {', "metrics is not an object of obj"),
     ("metrics.json", "}", "", "Expecting"),
@@ -408,6 +410,9 @@ def test_damage_is_named(tmp_path, result, name, old, new, said):
     assert old in content
     path.write_text(content.replace(old, new, 1), encoding="utf-8")
     line = ":1" if name.endswith(".jsonl") else ""
+    if name == "metrics.json" and "missing" not in said and said != "Expecting":
+        key = "metrics" if old.startswith('"tie_rate"') else new.split('"')[1]
+        line = f":{next(n for n, text in enumerate(path.read_text('utf-8').splitlines(), 1) if key in text)}"
     assert complaint(tmp_path).startswith(f"/{name}{line}: the file is damaged ({said}")
 
 

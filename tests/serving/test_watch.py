@@ -321,7 +321,11 @@ def test_other_cases_are_refused(call, watched, provider):
         ("looks/001/a", "", "seen: has looks, but no watch.json; restore it, or choose another --output"),
         ("watch.json", "{", "seen/watch.json: the file is damaged"),
         ("watch.json", "[]", "seen/watch.json: the file is damaged"),
-        ("watch.json", '{"baselines": [{"judge": 3}]}', "the file is damaged"),
+        (
+            "watch.json",
+            '{"baselines": [\n{"judge": 3}]}',
+            "seen/watch.json:2: the file is damaged (baselines.judge: exp",
+        ),
         ("watch.json", "[" * 100_000, "seen/watch.json: the file is damaged"),
     ],
 )
