@@ -20,7 +20,7 @@ from evalkit.alignment.criteria import Proposal, Proposals, check_criteria, read
 from evalkit.alignment.examples import EXAMPLES as SHOWN
 from evalkit.alignment.examples import check_examples, example_sets, system_prompt
 from evalkit.alignment.gepa_optimizer import GepaOptimizer
-from evalkit.alignment.prompts import TEMPLATE, Instruction, Trials
+from evalkit.alignment.prompts import TEMPLATE, Instruction, PromptOptimizer, Trials
 from evalkit.alignment.search import Candidate, Side, agreement, candidates, depends_on_others, obstacle, plain
 from evalkit.api import rescore
 from evalkit.config import RunConfig, refuse_cascade
@@ -442,7 +442,8 @@ class _Search:
             tell=self.tell,
             enough=lambda config, side: goal is not None and _reaches(config, side, goal),
         )
-        GepaOptimizer().optimize(trials)
+        optimizer: PromptOptimizer = GepaOptimizer()
+        optimizer.optimize(trials)
         yield from trials.found.values()
         self.unpaid = trials.unpaid
 

@@ -120,10 +120,6 @@ class Scale:
         """Return the difference of two values, in scale units."""
         return float(abs(_exact(first) - _exact(second)))
 
-    def to_unit(self, value: float) -> float:
-        """Map a value to [0, 1]."""
-        return self.distance(self.min, value) / self.span
-
     def schema(self) -> JsonObject:
         """Return the JSON schema of one value; it lists the values if no keyword can describe them."""
         kind = "integer" if self.integral else "number"

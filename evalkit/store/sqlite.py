@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from evalkit.errors import StoreError
 from evalkit.store.codec import Row, row_digest, stored_in
 from evalkit.store.database import CHUNK, COLUMNS, DatabaseStore, Execute
-from evalkit.types import Completion, StoredCompletion, StoreDescription
+from evalkit.types import StoredCompletion, StoreDescription
 
 SCHEMA_VERSION = 2
 APPLICATION_ID = 0x65766B74  # "evkt": distinguishes evalkit's files from other SQLite files
@@ -228,14 +228,6 @@ class SqliteStore(DatabaseStore):
         folder = next(folder for folder in path_of(url).absolute().parents if folder.exists())
         if not os.access(folder, os.W_OK):
             raise StoreError(f"{folder} is not writable; set store.url to a file in another folder")
-
-    def put(self, key: str, model: str, completion: Completion) -> None:
-        """Store a completion; it is on disk when this returns.
-
-        Raises:
-            StoreError: If it cannot be written, or the store is read-only.
-        """
-        self.put_many([(key, model, completion)])
 
     def claim(self, key: str) -> bool:
         """Claim a key; return `False` if another run, in any process, has claimed it.

@@ -10,8 +10,8 @@ def path(tmp_path, monkeypatch):
     place = tmp_path / "answers.sqlite"
     monkeypatch.setenv("EVALKIT_STORE", str(place))
     store = SqliteStore(place)
-    store.put("a" * 64, "openai/gpt", Completion("x", usage=Usage(1000, 500), cost_usd=0.5))
-    store.put("b" * 64, "local/small", Completion("y"))
+    store.put_many([("a" * 64, "openai/gpt", Completion("x", usage=Usage(1000, 500), cost_usd=0.5))])
+    store.put_many([("b" * 64, "local/small", Completion("y"))])
     store.close()
     return place
 

@@ -71,9 +71,7 @@ def check_all(scale: Scale) -> None:
         assert read_score(value, scale) == value
         assert read_score(text, scale) == value
         assert read_rating(f"Because. [[{text}]]", RATING, scale) == value
-        assert 0 <= scale.to_unit(value) <= 1
         assert schema.is_valid(decimals(value))
-    assert (scale.to_unit(scale.min), scale.to_unit(scale.max)) == (0, 1)
     assert len({scale.text(value) for value in values}) == len(values)
 
 
@@ -113,7 +111,6 @@ def test_distances_are_those_of_decimal_arithmetic(scale, data):
     assert scale.distance(first, second) == scale.distance(second, first) == float(exact)
     span = Decimal(str(scale.max)) - Decimal(str(scale.min))
     assert scale.span == float(span)
-    assert scale.to_unit(first) == pytest.approx(float((Decimal(str(first)) - Decimal(str(scale.min))) / span))
 
 
 @pytest.mark.parametrize(

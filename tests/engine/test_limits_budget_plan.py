@@ -153,7 +153,7 @@ def test_a_plan_counts_what_is_prepared_for_and_asks_shared_preparations_once():
     assert (plans.requests, plans.stored, plans.unique) == (8, 0, 6)
     store = Memory()
     for ask in PlannedCalls(cases(1), evaluator, [JudgeSpec("j", "a/b")], None).batch():
-        store.put(ask.key, "a/b", Completion("my answer"))
+        store.put_many([(ask.key, "a/b", Completion("my answer"))])
     plans = plan(cases(2), evaluator, [JudgeSpec("j", "a/b")], store)
     assert (plans.requests, plans.stored, plans.unique) == (8, 2, 5)
 

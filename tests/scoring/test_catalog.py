@@ -28,7 +28,6 @@ from evalkit.scoring.catalog import (
     RANKED_BY,
     TESTED,
     Catalog,
-    MetricSpec,
     catalog_of,
     full_catalog,
     heading,
@@ -206,17 +205,7 @@ def test_metrics_that_need_no_benchmark_are_known_without_loading_any(monkeypatc
         CATALOG.find("llmbar/mean_accuracy")
 
 
-def test_a_package_adds_rows_in_their_group_or_last():
-    more = CATALOG.extended([MetricSpec("position/third", "Third", "A share."), MetricSpec("mine/rate", "M", "One.")])
-    names = [row.name for row in more.rows]
-    assert names.index("position/third") == names.index("position/identical_preference") + 1
-    assert names[-1] == "mine/rate"
-    assert sorted(["unknown", "judge/x/tie_rate", "mine/rate"], key=more.order) == [
-        "mine/rate",
-        "judge/x/tie_rate",
-        "unknown",
-    ]
-    assert CATALOG.extended([]) is CATALOG
+def test_no_two_rows_have_one_name():
     with pytest.raises(ValueError, match="tie_rate twice"):
         Catalog([*CATALOG.rows, CATALOG["tie_rate"]])
 

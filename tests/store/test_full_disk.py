@@ -20,7 +20,7 @@ if len(sys.argv) > 2:
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
 for n in range(2000):
     try:
-        store.put(f"new-{n}", "m", Completion("y" * 1000))
+        store.put_many([(f"new-{n}", "m", Completion("y" * 1000))])
     except StoreError as error:
         print("refused", error, flush=True)
         break
@@ -41,7 +41,7 @@ def with_some(path: Path) -> dict[str, Completion]:
     store = SqliteStore(path)
     kept = {f"old-{n}": Completion(f"x{n}") for n in range(50)}
     for key, completion in kept.items():
-        store.put(key, "m", completion)
+        store.put_many([(key, "m", completion)])
     store.close()
     return kept
 
@@ -52,7 +52,7 @@ def check(path: Path, kept: dict[str, Completion], acknowledged: list[str], said
     store = SqliteStore(path)
     assert store.get_many([*kept]) == kept
     assert set(store.get_many(acknowledged)) == set(acknowledged)
-    store.put("after", "m", Completion("works again"))
+    store.put_many([("after", "m", Completion("works again"))])
     store.close()
 
 

@@ -48,7 +48,7 @@ def test_any_completion_comes_back_as_it_was(tmp_path_factory, text, cost, token
     store = SqliteStore(tmp_path_factory.mktemp("s") / "s.sqlite")
     completion = Completion(text, cost_usd=cost, usage=Usage(tokens, tokens))
     try:
-        store.put("k", "m", completion)
+        store.put_many([("k", "m", completion)])
         assert store.get_many(["k"]) == {"k": completion}
     finally:
         store.close()
@@ -63,7 +63,7 @@ def test_a_commit_is_flushed_keeps_all_or_none_and_delays_no_look_up(path):
     store = SqliteStore(path)
     assert store._db.execute("PRAGMA journal_mode").fetchone() == (b"wal",)
     assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
-    store.put("k", "m", FULL)
+    store.put_many([("k", "m", FULL)])
     found = store.locked(lambda db: (db.execute("BEGIN IMMEDIATE"), store.get_many(["k"]), db.execute("ROLLBACK"))[1])
     assert found == {"k": FULL}
     commits: list[str] = []
@@ -90,7 +90,7 @@ def test_a_store_waits_for_a_process_that_creates_it(path, monkeypatch):
 def test_no_store_and_one_that_is_not_read(path):
     assert open_store(StoreConfig(url=str(path), mode="off")) is None
     with closing(open_store(StoreConfig(url=str(path), mode="refresh"))) as store:
-        store.put("k", "m", FULL)
+        store.put_many([("k", "m", FULL)])
         assert store.get_many(["k"]) == {"k": FULL}
 
 
@@ -160,9 +160,9 @@ def test_a_store_another_process_holds_is_said_to_be_held(path, monkeypatch):
     with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match=f"^{path}: locked by another process"):
-            store.put("k", "m", FULL)
+            store.put_many([("k", "m", FULL)])
         holder.execute("ROLLBACK")
-        store.put("k", "m", FULL)
+        store.put_many([("k", "m", FULL)])
         assert "k" in store.get_many(["k"])
 
 
@@ -170,12 +170,12 @@ def test_a_store_another_process_holds_is_said_to_be_held(path, monkeypatch):
 def test_a_store_deleted_while_in_use_is_written_anew(tmp_path, replaced, caplog):
     path = tmp_path / "folder" / "store.sqlite"
     store = SqliteStore(path)
-    store.put("a" * 64, "m", Completion("one"))
+    store.put_many([("a" * 64, "m", Completion("one"))])
     for file in list(path.parent.iterdir()):
         file.unlink()
     if replaced:
-        SqliteStore(path).put("c" * 64, "m", Completion("three"))
-    store.put("b" * 64, "m", Completion("two"))
+        SqliteStore(path).put_many([("c" * 64, "m", Completion("three"))])
+    store.put_many([("b" * 64, "m", Completion("two"))])
     keys = [letter * 64 for letter in "abc"]
     assert [one.text for one in store.get_many(keys[:2]).values()] == ["one", "two"]
     store.close()

@@ -53,9 +53,9 @@ def old_store(path: Path, rows: int) -> None:
 
 
 def test_what_is_stored_is_counted_by_model(store):
-    store.put(key(1), "m", FULL)
-    store.put(key(2), "m", Completion("x", cost_usd=None))
-    store.put(key(3), "n", Completion("x", cost_usd=1.0))
+    store.put_many([(key(1), "m", FULL)])
+    store.put_many([(key(2), "m", Completion("x", cost_usd=None))])
+    store.put_many([(key(3), "n", Completion("x", cost_usd=1.0))])
     found = stats(store)
     assert (found.completions, found.damaged, found.version) == (3, 0, SCHEMA_VERSION)
     assert (found.models["m"].completions, found.models["m"].tokens, found.models["m"].unpriced) == (2, 10, 1)
@@ -66,7 +66,7 @@ def test_what_is_stored_is_counted_by_model(store):
 
 def test_old_answers_are_taken_out_and_their_room_given_back(store):
     for n in range(200):
-        store.put(key(n), "m", Completion("x" * 2000))
+        store.put_many([(key(n), "m", Completion("x" * 2000))])
     store.locked(lambda db: db.execute("UPDATE completions SET created = created - ? WHERE rowid > 20", (40 * DAY,)))
     before = stats(store).size
     assert prune(store, 30 * DAY) == 180
@@ -79,12 +79,12 @@ def test_old_answers_are_taken_out_and_their_room_given_back(store):
 def test_an_exported_store_comes_back_whole(store, tmp_path):
     kept = {key(1): FULL, key(2): Completion("")}
     for name, completion in kept.items():
-        store.put(name, "m", completion)
+        store.put_many([(name, "m", completion)])
     file = tmp_path / "out.jsonl"
     assert export_to(store, file) == (2, 0)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     other = SqliteStore(tmp_path / "other.sqlite")
-    other.put(key(2), "m", Completion("mine"))
+    other.put_many([(key(2), "m", Completion("mine"))])
     assert import_from(other, file) == (1, 1)
     assert other.get_many([*kept]) == {key(1): FULL, key(2): Completion("mine")}
     assert import_from(other, file) == (0, 2)
@@ -120,7 +120,7 @@ def test_a_line_that_is_no_answer_is_named_and_nothing_is_added(store, tmp_path,
 
 
 def test_an_export_that_cannot_be_written_leaves_what_was_there(store, tmp_path, monkeypatch):
-    store.put(key(1), "m", FULL)
+    store.put_many([(key(1), "m", FULL)])
     file = tmp_path / "out.jsonl"
     file.write_text("before")
 
@@ -176,7 +176,7 @@ def test_flipped_bits_never_give_another_answer_and_what_can_be_read_is_saved(tm
     store = SqliteStore(path)
     kept = {key(n): Completion(f"answer {n} " * 20) for n in range(60)}
     for name, completion in kept.items():
-        store.put(name, "m", completion)
+        store.put_many([(name, "m", completion)])
     store.close()
     data = flipped(path, draw, times=1 + seed % 4)
     file = tmp_path / "saved.jsonl"

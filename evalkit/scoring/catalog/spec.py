@@ -24,7 +24,6 @@ CLASSES: Final = ("classes",)
 EVERY: Final = (*BOTH, *CLASSES)
 
 BOOTSTRAP: Final = "cluster bootstrap percentiles"
-NO_INTERVAL: Final = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +130,6 @@ class Catalog:
     def groups(self) -> tuple[str, ...]:
         """The groups, in the order of every table."""
         return tuple(dict.fromkeys(row.group for row in self.rows))
-
-    def extended(self, rows: Iterable[MetricSpec]) -> Catalog:
-        """Return a catalog with additional rows, each after its group, or last."""
-        more = tuple(rows)
-        return Catalog(sorted((*self.rows, *more), key=self._group_place)) if more else self
-
-    def _group_place(self, row: MetricSpec) -> int:
-        return self.groups.index(row.group) if row.group in self.groups else len(self.groups)
 
     def find(self, name: str) -> Match | None:
         """Return the row of a metric, `None` if it is not in the catalog.
