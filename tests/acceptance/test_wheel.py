@@ -80,11 +80,14 @@ def test_the_wheel_holds_what_a_run_reads_and_no_more(wheel):
     assert not [p for p in parts if p[-1].startswith(("test_", "conftest")) or {"tests", "__pycache__"} & set(p)]
 
 
-def test_it_is_the_wheel_that_runs_from_an_empty_folder(installed):
+def test_it_is_the_wheel_that_runs(installed):
     where = [installed.python, "-c", "import evalkit; print(evalkit.__file__)"]
     found = subprocess.run(where, cwd=installed.folder, env=installed.env(), capture_output=True, text=True, check=True)
     assert "site-packages" in found.stdout
     assert Path(found.stdout.strip()).is_relative_to(Path(installed.python).parents[1])
+
+
+def test_from_an_empty_folder(installed):
     printed = installed("run", "--cfg", "job").out
     assert "model: local/smollm2-135m-instruct" in printed
     assert "path: evalkit:quick.jsonl" in printed

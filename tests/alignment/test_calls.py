@@ -66,9 +66,12 @@ def test_a_text_that_cannot_be_used_says_why(reply, why, result, provider):
     assert why in (one.error or "")
 
 
-def test_texts_that_are_not_paid_for_or_fail_are_none(result, provider):
+def test_a_budget_that_does_not_pay_for_all_texts_ends_the_writing(result, provider):
     assert asking(result, provider, budget=1e-9).write(PROMPTS, words) is None
     assert not provider.requests
+
+
+def test_failed_calls_are_no_texts(result, provider):
     provider.rule = lambda _: refused(400, "not this")
     with pytest.raises(AnswersError, match=r"3 of 3 calls failed, for example: .*; run it again to resume"):
         asking(result, provider).write(PROMPTS, words)

@@ -99,13 +99,16 @@ def test_too_few_of_each_kind_are_named(kind, capfd):
     call_main(capfd, "align", "run", f"tune={TUNE[kind]}")
 
 
-def test_labels_of_something_else_and_equal_scores_are_named(capfd):
+def test_labels_of_something_else_are_named(capfd):
     cases, judgments = rows("response", 30)
     other = [replace(without_labels(case), labels={"ann": "A"}) for case in cases]
     write(Path("run"), other, judgments, **KINDS["response"])
     for words in (("align", "run"), ("plan", "align", "run")):
         line = call_main(capfd, *words, status=1).line()
         assert line == "run: no response that the judge decides has a label; label cases: evalkit label"
+
+
+def test_equal_scores_are_named(capfd):
     cases, judgments = rows("score", 30)
     equal = [replace(one, criteria=dict.fromkeys(NAMES, 3.0)) for one in judgments]
     write(Path("run"), cases, equal, **POINTWISE)

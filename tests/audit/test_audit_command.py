@@ -95,9 +95,12 @@ def test_a_plan_has_a_row_for_each_probe(call):
     assert old == "evalkit plan: --probe is now named --pilot; try evalkit plan --help"
 
 
-def test_probes_are_listed_and_an_unknown_one_is_one_line(call):
+def test_an_unknown_probe_is_one_line(call):
     wrong = call("audit", "+probe.probes.paddin={}", *SAMPLE, status=1).line()
     assert wrong == "probe.probes.paddin: there is no such probe; did you mean 'padding'?"
+
+
+def test_the_list_of_probes(call):
     lines = call("audit", "--probes").out.splitlines()
     assert "identical" in [line.split()[0] for line in lines]
     assert all(line.endswith((".", "”")) for line in lines)

@@ -69,7 +69,7 @@ def test_a_planted_response_that_ties_has_not_lost():
     )
 
 
-def test_scores_pass_above_the_middle_and_classes_without_an_order_only_change():
+def test_scores_pass_above_the_middle_of_the_scale():
     scale, base = Scale(1, 5, 1, {}), answers(5, 5, 3)
     key = contrast(own_probes()["master_key"], base, base, answers(3, 4, 1), np.ones(3), scale)
     assert key.passed.tolist() == [0.0, 1.0, 0.0]
@@ -79,6 +79,8 @@ def test_scores_pass_above_the_middle_and_classes_without_an_order_only_change()
     assert np.isnan(lowest.passed[0])
     assert lowest.passed[1] == 0.0
 
+
+def test_classes_without_an_order_only_change():
     def named(*classes: float) -> Answers:
         return replace(answers(*classes), value=np.full(len(classes), np.nan))
 
@@ -99,11 +101,14 @@ def test_a_probe_that_silences_the_judge_is_found():
     assert not found.found
 
 
-def test_few_cases_show_nothing_and_those_of_a_cluster_count_once():
+def test_few_cases_show_nothing_and_say_so():
     base, edited = answers(*[1.0] * 4), answers(*[-1.0] * 4)
     one = contrast(own_probes()["authority"], base, base, edited, np.full(4, -1.0))
     [found] = outcomes([one], SCORING, Clusters.each(4), 1.0, 2.0)
     assert (found.found, found.detectable) == (False, None)
+
+
+def test_cases_of_a_cluster_count_once():
     values = np.ones(12)
     together = Clusters.by_key([1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3], "group")
     assert p_value(values, Clusters.each(12), one_sided=True) == pytest.approx(2**-12)

@@ -36,7 +36,7 @@ def test_every_probe_is_an_option_and_most_are_standard():
     assert [*load_config(overrides=[f"probe=[{','.join(names)}]"]).probe.probes] == names
 
 
-def test_edits_are_in_the_language_of_the_case_also_of_a_single_response():
+def test_edits_are_in_the_language_of_the_case():
     assert texts(ZH, "error") == [ZH.responses[0].text, "长江是中国最长的河流。全长约12603公里。"]
     assert texts(ZH, "truncated")[1] == ZH.responses[0].text[:10]
     assert "90% 的读者" in texts(ZH, "bandwagon")[1]
@@ -44,6 +44,9 @@ def test_edits_are_in_the_language_of_the_case_also_of_a_single_response():
     assert "smollm" in texts(ZH, "self")[1]
     negated = Case("x", "Is it?", (Response("Water is wet."), Response("No.")), label="A")
     assert texts(negated, "error")[1] == "Water is not wet."
+
+
+def test_a_single_response_is_edited_alone():
     assert texts(ZH, "error", "mode=pointwise", "swap=none") == ["长江是中国最长的河流。全长约12603公里。"]
     assert texts(ZH, "authority", "mode=pointwise", "swap=none")[0].startswith("大约一千公里。")
 

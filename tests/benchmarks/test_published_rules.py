@@ -20,9 +20,12 @@ SCALES = pytest.mark.parametrize(("scale", "shift"), [(SCALE, 0), ({"real": True
 """The rules of reward models depend on differences only, so rewards without ends give the same."""
 
 
-def test_every_benchmark_has_a_rule_and_a_place_in_tables_and_an_unknown_one_none():
+def test_every_benchmark_that_is_read_has_a_rule_and_a_place_in_tables():
     assert {one.name for one in iter_benchmarks()} == {row.group for row in full_catalog().rows if row.benchmark}
     assert all(callable(benchmark.rule) for benchmark in iter_benchmarks())
+
+
+def test_an_unknown_benchmark_has_no_rule():
     config = RunConfig(judge={"model": "m"}, criteria=[{"name": "q"}], dataset={"benchmark": "llmbars"})
     with pytest.raises(ConfigError, match="did you mean 'llmbar'"):
         score_run(config, [], [])
@@ -50,7 +53,7 @@ def test_llmbar_is_the_mean_of_orders_and_then_of_sets(measure):
     assert found["agreement_rate"].value == pytest.approx((1 / 2 + 1 / 2 + 0) / 3)
 
 
-def test_llmbar_counts_what_could_not_be_read_in_its_bound_and_one_order_has_no_agreement(measure):
+def test_llmbar_counts_what_could_not_be_read_as_wrong_only_in_its_bound(measure):
     judged = {
         "natural/1": (A, LOST),
         "natural/2": (B, B),
@@ -61,6 +64,9 @@ def test_llmbar_counts_what_could_not_be_read_in_its_bound_and_one_order_has_no_
     found = measure("llmbar", judged)["mean_accuracy/natural"]
     assert (found.value, found.missing) == (1.0, 1)
     assert (found.worst_low, found.worst_high) == pytest.approx((0.75, 1.0))
+
+
+def test_llmbar_of_one_order_has_no_agreement(measure):
     judged = {"natural/1": (A,), "natural/2": (A,), "neighbor/1": (B,), "neighbor/2": (A,), "manual/1": (A,)}
     found = measure("llmbar", judged, swap={"policy": "none"})
     assert found["mean_accuracy/natural"].value == 0.5
@@ -106,7 +112,7 @@ def test_auto_j_wants_both_orders_right(measure):
     assert single["consistency"].value is None
 
 
-def test_pandalm_takes_most_peoples_choice_and_averages_over_all_three_classes(measure):
+def test_pandalm_takes_most_peoples_choice_and_the_first_of_three_different_ones(measure):
     judged = {"0": (A, A), "1": (A, A), "2": (TIE, TIE), "3": (B, B), "4": (A, A)}
     found = measure("pandalm", judged)
     label, said = ["A", "B", "T", "B", "A"], ["A", "A", "T", "B", "A"]
@@ -115,6 +121,9 @@ def test_pandalm_takes_most_peoples_choice_and_averages_over_all_three_classes(m
     assert found["precision"].value == pytest.approx(precision_score(label, said, **options))
     assert found["recall"].value == pytest.approx(recall_score(label, said, **options))
     assert found["f1"].value == pytest.approx(f1_score(label, said, **options))
+
+
+def test_pandalm_averages_over_all_three_classes_even_one_that_never_occurs(measure):
     judged = {"0": (A, A), "1": (B, B), "2": (A, A), "3": (B, B), "4": (LOST, LOST)}
     found = measure("pandalm", judged)
     # Labels A, B, TIE, B; said A, B, A, B: F1 2/3, 1 and 0.

@@ -352,13 +352,16 @@ def test_a_mistake_in_drift_is_one_line(make_drift_run, capsys, words, complaint
     assert not out
 
 
-def test_names_of_models_cannot_move_the_cursor_and_a_run_without_verdicts_is_named(make_drift_run, capsys):
+def test_a_run_before_without_verdicts_is_not_a_lack_of_labels(make_drift_run, capsys):
     make_drift_run("before", [None] * 200), make_drift_run("after", GOOD)
     assert main(["drift", "before", "after"]) == 5
     first = capsys.readouterr().out.strip().splitlines()[1]
     assert first == (
         "  • Not enough to say: none of the pairs has a verdict in both runs. Fix the missing answers first."
     )
+
+
+def test_names_of_models_cannot_move_the_cursor(make_drift_run, capsys):
     make_drift_run("before", GOOD), make_drift_run("after", GOOD, judge={"model": "m\x1b[2J\x07[bold]"})
     assert main(["drift", "before", "after"]) == 0
     out = capsys.readouterr().out

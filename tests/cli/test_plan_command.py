@@ -245,13 +245,16 @@ def progress(done: int, elapsed: float, total: int | None = 1000) -> Progress:
     return Progress(done, total, 0, done, 0, 0, 0, 0, None, elapsed=elapsed)
 
 
-def test_the_time_left_follows_the_last_seconds_and_not_the_first_answers():
+def test_the_rate_is_that_of_the_last_seconds():
     rate = Rate()
     assert rate.now() is None
     for second in range(1, 101):  # one answer per second, then ten
         rate.see(progress(second if second <= 50 else 50 + 10 * (second - 50), float(second)))
     assert rate.now() == pytest.approx(10, rel=0.01)
     assert RECENT < 50
+
+
+def test_the_time_left_is_not_estimated_from_the_first_answers():
     assert seconds_left(progress(1, 5.0), 2.0) is None
     assert seconds_left(progress(50, 25.0), 2.0) == 475.0
     assert seconds_left(progress(1000, 500.0), 2.0) is None

@@ -60,11 +60,14 @@ def test_a_wider_terminal_shows_more_columns():
     assert len(wide) < len(narrow)
 
 
-def test_a_summary_has_at_most_12_metrics_and_general_ones_first():
+def test_a_summary_has_at_most_12_metrics():
     names = [row.name for row in full_catalog().rows if row.headline and not row.placeholders]
     many = [*names, *(f"rewardbench/subset-{number}" for number in range(30))]
     table = metric_table({name: Metric(name, 0.5, 0.4, 0.6, n=9) for name in many}, 0.95)
     assert table.row_count == ROWS == 12
+
+
+def test_general_metrics_come_before_those_of_subsets():
     names = ["rewardbench/subset-1", "rewardbench/score", "tie_rate"]
     assert CATALOG.main(names, 2) == ["rewardbench/score", "tie_rate"]
 
@@ -177,7 +180,10 @@ def test_each_judge_has_a_decision_of_its_own_in_the_terminal_and_in_the_report(
     assert "do not trust" in section
 
 
-def test_metrics_of_judges_have_a_table_only_if_there_are_several():
+def test_a_single_judge_has_no_such_table():
     assert judge_table({"agreement/accuracy": METRICS["agreement/accuracy"]}) is None
+
+
+def test_metrics_of_a_judge_are_named_after_it():
     assert metric_words("judge/x/tie_rate") == ("x: Ties", "x：平局率")
     assert metric_words("judge/x/other") == ("x: other", "x：other")

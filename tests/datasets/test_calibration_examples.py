@@ -37,7 +37,7 @@ def write(folder: Path, *rows: Any, name: str = "examples.jsonl") -> Path:
     return path
 
 
-def test_examples_of_the_file_come_after_those_of_the_config_and_are_in_the_hash(tmp_path):
+def test_examples_of_the_file_come_after_those_of_the_config(tmp_path):
     path = write(tmp_path, GOOD, "", GOOD | {"score": 1, "response": "里昂"})
     own = {"response": "Rome", "score": 2, "justification": "Wrong."}
     read = with_examples(config(str(path), examples=(own,)))
@@ -45,6 +45,9 @@ def test_examples_of_the_file_come_after_those_of_the_config_and_are_in_the_hash
     assert read.rubric.examples_path is None
     assert with_examples(read) is read
     assert RunConfig.model_validate(read.dump()) == read
+
+
+def test_what_the_file_says_is_in_the_hash(tmp_path):
     path = write(tmp_path, GOOD)
     before = with_examples(config(str(path))).hash()
     write(tmp_path, GOOD | {"justification": "Because."})

@@ -89,7 +89,7 @@ def ids(dataset: Dataset) -> list[int]:
     return [int(case.id) for case in dataset.cases]
 
 
-def test_filter_keeps_rows_with_their_numbers_and_counts_the_others(data):
+def test_filter_keeps_rows_and_counts_the_others(data):
     path = data(*numbered(10))
     dataset = load(path, filter="n % 2 == 0 and topic != 'a'")
     assert ids(dataset) == [2, 4, 8]
@@ -100,6 +100,9 @@ def test_filter_keeps_rows_with_their_numbers_and_counts_the_others(data):
     assert ids(load(path, filter="m is not defined and n < 2")) == [0, 1]
     assert complaint(path, filter="n >").startswith("dataset.filter: is not a Jinja expression")
     assert "dataset.filter: TypeError" in complaint(path, filter="n > 'a'")
+
+
+def test_ids_that_are_row_numbers_are_those_of_the_file(data):
     rows = [{k: v for k, v in row.items() if k != "id"} for row in numbered(6)]
     assert [case.id for case in load(data(*rows), filter="n > 3").cases] == ["5", "6"]
 

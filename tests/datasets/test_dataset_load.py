@@ -76,12 +76,15 @@ def test_each_format_gives_the_same_cases(tmp_path, suffix):
     assert dataset.notes == ()
 
 
-def test_formats_are_set_or_recognized_and_rows_read_up_to_the_limit(write):
+def test_format_setting_goes_before_the_suffix(write):
     path = write(PAIR, name="data.txt")
     assert len(load(path, format="jsonl").cases) == 1
     assert "dataset.format: no reader for format 'txt'; choose from arrow, csv" in complaint(path)
     assert "did you mean 'jsonl'?" in complaint(path, format="jsnol")
     assert "no suffix" in complaint(write(PAIR, name="data"))
+
+
+def test_rows_are_read_only_up_to_the_limit(write):
     path = write(PAIR, {**PAIR, "id": "two"}, "not json\n")
     assert [c.id for c in load(path, limit=2).cases] == ["one", "two"]
 
@@ -241,11 +244,17 @@ def test_a_bad_json_file(write, content, said):
     assert text.startswith(said)
 
 
-def test_an_array_ends_with_its_bracket_and_its_rows_name_their_line(write):
+def test_rows_after_the_end_of_the_array_do_not_vanish(write):
     assert "continues after" in complaint(write("[", json.dumps(PAIR), "]\n[]", name="d.json"))
     assert len(load(write("[", json.dumps(PAIR), "]\n \n", name="d.json")).cases) == 1
+
+
+def test_json_rows_name_their_line(write):
     path = write("[\n", json.dumps(PAIR), ",\n", json.dumps(PAIR, indent=2), "]", name="d.json")
     assert complaint(path) == ":3: id 'one' is already used in line 2; make ids unique"
+
+
+def test_an_array_in_a_jsonl_file_is_recognised(write):
     assert "set dataset.format=json" in complaint(write(json.dumps([PAIR])))
     assert "set dataset.format=json" in complaint(write("[\n"))
 
@@ -267,9 +276,12 @@ def test_a_bad_csv_file(write, content, said):
     assert complaint(write(content, name="d.csv"), mode="pointwise").startswith(said)
 
 
-def test_a_long_csv_cell_is_read_and_bad_encoding_names_the_byte(tmp_path):
+def test_a_long_csv_cell_is_read(tmp_path):
     rows = [{"prompt": "p", "response": "x" * 200_000}]
     assert len(load(written(tmp_path / "d.csv", rows), "pointwise").cases[0].responses[0].text) == 200_000
+
+
+def test_bad_encoding_names_the_byte(tmp_path):
     path = tmp_path / "d.jsonl"
     good = json.dumps(PAIR).encode() + b"\n"
     path.write_bytes(b"\xef\xbb\xbf\xff" + good)
@@ -416,9 +428,12 @@ def test_an_annotators_choice_has_no_other_spelling(word):
     assert str(error.value) == f"l.csv:2: '{word}' is not a winner; write A, B or TIE"
 
 
-def test_the_map_goes_before_the_plain_reading_also_of_grades():
+def test_the_map_goes_before_the_plain_reading():
     labels = Labels({"A": "B", "model_b": "B", "true": "A", "中": "TIE"})
     assert [labels.attach(v, TWO, "here")[0] for v in ("A", "model_b", True, "中", "B")] == ["B", "B", "A", "TIE", "B"]
+
+
+def test_grades():
     labels = Labels({"good": 5, "true": 0, "4": 40})
     assert [labels.attach(v, ONE, "here")[1][0].grade for v in (3, "2.5", "good", True, 4)] == [3, 2.5, 5, 0, 40]
     assert [r.grade for r in labels.attach([1, None, "good"], THREE, "here")[1]] == [1, None, 5]
@@ -477,12 +492,15 @@ def test_choices_of_several_people(tmp_path):
     assert any(note.startswith("labels from the majority of annotators") for note in dataset.notes)
 
 
-def test_annotators_who_are_split_leave_no_label_unless_there_is_one(tmp_path):
+def test_people_who_are_split_leave_no_label(tmp_path):
     dataset = load_labeled(
         tmp_path, {**LABELED, "labels": {"ann": "A", "bo": "B"}}, {**LABELED, "labels": '{"ann": "A"}'}
     )
     assert [case.label for case in dataset.cases] == [None, "A"]
     assert any("evenly split" in note for note in dataset.notes)
+
+
+def test_a_label_of_its_own_stands(tmp_path):
     (case,) = load_labeled(tmp_path, {**LABELED, "label": "A", "labels": {"ann": "B"}}).cases
     assert (case.label, dict(case.labels)) == ("A", {"ann": "B"})
 
@@ -497,11 +515,14 @@ def test_grades_for_each_response(tmp_path):
     assert case.metadata == {}
 
 
-def test_annotators_grade_single_responses_or_each_of_several(tmp_path):
+def test_grades_that_stand_on_the_responses(tmp_path):
     responses = [{"text": "x", "labels": {"ann": 1, "bo": 3}}, {"text": "y", "labels": {"bo": 5}}, {"text": "z"}]
     (case,) = load_labeled(tmp_path, {"prompt": "q", "responses": responses}, mode="pointwise").cases
     assert dict(case.labels) == {"ann": (1.0, None, None), "bo": (3.0, 5.0, None)}
     assert [response.grade for response in case.responses] == [2.0, 5.0, None]
+
+
+def test_one_response_takes_a_number(tmp_path):
     row = {"prompt": "q", "response": "x", "labels": {"ann": 4, "bo": "5"}}
     (case,) = load_labeled(tmp_path, row, mode="pointwise").cases
     assert dict(case.labels) == {"ann": (4.0,), "bo": (5.0,)}

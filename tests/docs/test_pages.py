@@ -137,8 +137,11 @@ def test_the_two_commands_are_the_ones_that_ci_runs():
         assert command.strip() in steps.replace("pip install --quiet uv", "pip install uv")
 
 
-def test_the_readme_is_short_and_every_page_in_the_navigation():
+def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 180
+
+
+def test_every_page_is_in_the_navigation():
     written = {name for name in PAGES if name != "../README.md"}
     text = (ROOT / "mkdocs.yml").read_text("utf-8")
     assert written <= set(re.findall(r"[\w/-]+\.md", text))

@@ -93,7 +93,7 @@ async def test_a_failed_call_is_tried_again_with_growing_waits_and_counts_its_at
     assert time.pauses[1] <= 1.0
 
 
-async def test_a_call_that_keeps_failing_is_a_failed_judgment_and_one_no_retry_mends_is_tried_once():
+async def test_a_call_that_keeps_failing_is_a_failed_judgment_and_is_not_stored():
     store = Memory()
     judged = await run(2, Both(orders=1), [Scripted(lambda r, n: BUSY)], store)
     assert [(j.status, j.error_kind, j.error, j.value) for j in judged.judgments] == [
@@ -101,6 +101,9 @@ async def test_a_call_that_keeps_failing_is_a_failed_judgment_and_one_no_retry_m
     ] * 2
     assert judged.calls == Calls(planned=2, sent=2, retried=4, failed=2)
     assert not store.kept
+
+
+async def test_a_call_no_retry_mends_is_tried_once():
     fatal = Scripted(lambda r, n: CallError("too_long", "too long", retryable=False))
     judged = await run(1, Both(orders=1), [fatal])
     assert len(fatal.asked) == 1
@@ -179,11 +182,14 @@ async def test_an_evaluator_that_would_ask_for_ever_gets_an_unparseable_judgment
     assert len(judge_.asked) == 2
 
 
-async def test_a_refusal_is_not_stored_and_an_answer_is_before_it_counts():
+async def test_a_refusal_is_read_but_not_stored():
     store = Memory()
     judged = await run(1, judges=[Scripted(lambda r, n: replace(DONE, text="", refusal="no"))], store=store)
     assert judged.calls.sent == 2
     assert not store.kept
+
+
+async def test_an_answer_is_stored_before_it_counts():
     store, seen = Memory(), []
     await run(2, store=store, observe=lambda p: seen.append((p.done, len(store.kept))))
     assert seen
@@ -437,10 +443,13 @@ async def test_a_judgment_asked_for_in_two_steps_may_still_be_asked_for_once_mor
     assert (judgment.status, len(endless.asked)) == ("unparseable", 3)
 
 
-async def test_an_evaluator_that_prepares_for_ever_or_fails_to_gets_no_judgment():
+async def test_an_evaluator_that_prepares_for_ever_gets_an_unparseable_judgment():
     asked = Scripted(lambda r, n: replace(DONE, text="endless"))
     [judgment] = (await run_steps(1, Prepared(Both(orders=1)), [asked])).judgments
     assert (judgment.status, len(asked.asked)) == ("unparseable", 1)
+
+
+async def test_a_failed_preparation_is_a_failed_judgment_of_each_order():
     judged = await run_steps(1, Prepared(Both()), [Scripted(lambda r, n: OVERLOADED if r.then else DONE)])
     assert [(j.status, j.shown, j.keys) for j in judged.judgments] == [("failed", (0, 1), ()), ("failed", (1, 0), ())]
 
@@ -468,7 +477,7 @@ async def test_what_follows_stands_behind_its_unit_and_is_the_judges_own():
     assert again.calls == Calls(planned=7, stored=7)
 
 
-async def test_an_arbiter_is_asked_for_each_judge_and_its_failure_is_a_failed_judgment():
+async def test_an_arbiter_is_asked_for_each_judge_and_closed():
     arbiter = Scripted(spec=ARBITER)
     judges = [Scripted(at_odds()), Scripted(at_odds("c0"), spec=JudgeSpec("second", "fake/other"))]
     judged = await run_steps(2, Third(), judges, arbiter=arbiter)
@@ -476,6 +485,9 @@ async def test_an_arbiter_is_asked_for_each_judge_and_its_failure_is_a_failed_ju
     assert thirds == [("c0", "second", "arbiter"), ("c1", "fake", "arbiter")]
     assert [r.judge for r in arbiter.asked] == ["arbiter"] * 2
     assert (arbiter.closed, judges[0].closed) == (1, 1)
+
+
+async def test_an_arbiter_that_fails_is_a_failed_judgment_of_the_judge_it_was_asked_for():
     judged = await run_steps(2, Third(), [Scripted(at_odds())], arbiter=Scripted(lambda r, n: OVERLOADED, spec=ARBITER))
     last = judged.judgments[-1]
     assert (last.status, last.judge, last.arbiter) == ("failed", "fake", "arbiter")

@@ -195,11 +195,14 @@ def test_prompts_have_about_as_many_tokens_as_a_tokeniser_finds(language, cl100k
     assert prompt_tokens(request(text)) == pytest.approx(len(cl100k.encode(text)), rel=0.15)
 
 
-def test_tokens_are_counted_by_letters_or_bytes_and_answers_expected_by_what_they_hold():
+def test_texts_in_plain_letters_count_four_to_a_token_and_others_by_their_bytes():
     assert prompt_tokens(request("abcdefgh")) == 2
     assert prompt_tokens(request("abcde")) == 2
     assert prompt_tokens(request("评" * 100)) == 100
     assert prompt_tokens(request("ж" * 100)) == 50
+
+
+def test_an_answer_is_expected_to_be_as_long_as_what_it_is_to_hold():
     lengths = [expected_tokens(pairwise_format("abc"[:n], tie_allowed=True)) for n in (1, 2, 3)]
     assert lengths[2] - lengths[1] == lengths[1] - lengths[0] > 60
     assert 300 < lengths[2] < 600

@@ -424,7 +424,7 @@ def drawn(draw: PilotSample) -> set[str]:
     return {call.request.messages[0]["content"] for call in draw.calls}
 
 
-def test_a_pilot_draws_the_same_cases_for_every_judge_and_all_where_there_are_fewer():
+def test_every_judge_is_asked_the_same_in_whatever_order_the_cases_come():
     draws = [PilotSample(5) for _ in range(3)]
     plan(cases(30), Both(), [SPEC], None, draws[0])
     plan(cases(30)[::-1], Both(), [OTHER], Memory(), draws[1])
@@ -432,6 +432,9 @@ def test_a_pilot_draws_the_same_cases_for_every_judge_and_all_where_there_are_fe
     assert drawn(draws[0]) == drawn(draws[1]) == drawn(draws[2])
     assert len(drawn(draws[0])) == len(draws[2].calls) == 5
     assert [call.position for call in draws[0].calls] == sorted(call.position for call in draws[0].calls)
+
+
+def test_all_are_drawn_where_there_are_fewer():
     draw = PilotSample(50)
     plan(cases(3) * 2, Both(), [SPEC], None, draw)
     assert len(draw.calls) == 6

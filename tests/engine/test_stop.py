@@ -233,8 +233,11 @@ def test_settings_that_do_not_go_with_a_stop_are_refused(what):
         config(*REFUSED[what])
 
 
-def test_the_stop_is_part_of_what_a_run_measures_but_not_of_a_look():
+def test_a_look_of_a_watch_judges_all_cases():
     assert look_config(config(), "key").runner.stop is None
+
+
+def test_the_stop_is_part_of_what_a_run_measures():
     made = config()
     plain = made.with_({"runner.stop": None})
     assert len({one.hash() for one in (plain, made, config(width=0.2), config(seed=1))}) == 4

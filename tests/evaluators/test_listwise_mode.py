@@ -63,12 +63,15 @@ def judged(evaluator: Listwise, request: JudgeRequest, value: Any) -> Judgment:
     return judgment
 
 
-def test_both_shows_a_shuffled_order_and_its_reverse_and_none_the_cases_own():
+def test_both_shows_a_shuffled_order_and_its_reverse_for_each_sample():
     plan = listwise(mode=ModeConfig(name="listwise", samples=3)).plan(CASE)
     assert [(one.unit, one.sample) for one in plan] == [((0, 1, 2, 3), sample) for sample in (0, 0, 1, 1, 2, 2)]
     assert all(plan[k].shown == plan[k + 1].shown[::-1] for k in (0, 2, 4))
     assert len({one.shown for one in plan}) > 2
     assert plan == listwise(mode=ModeConfig(name="listwise", samples=3)).plan(CASE)
+
+
+def test_none_shows_the_cases_own_order_and_random_a_shuffled_one():
     samples = ModeConfig(name="listwise", samples=4)
     own = listwise(mode=samples, swap=SwapConfig(policy="none")).plan(CASE)
     assert {one.shown for one in own} == {(0, 1, 2, 3)}
@@ -79,9 +82,12 @@ def test_both_shows_a_shuffled_order_and_its_reverse_and_none_the_cases_own():
     assert drawn[0].shown not in (drawn[2].shown, drawn[3].shown)
 
 
-def test_the_order_of_a_case_never_changes_and_over_many_every_order_comes_up_equally_often():
+def test_the_order_of_a_case_never_changes():
     """It is part of what was paid for: another order is another content key."""
     assert [one.shown for one in listwise().plan(CASE)] == [(1, 2, 3, 0), (0, 3, 2, 1)]
+
+
+def test_over_many_cases_every_order_comes_up_equally_often():
     evaluator, count = listwise(swap=SwapConfig(policy="random")), 600
     cases = [Case(str(k), "p", CASE.responses[:3]) for k in range(count)]
     seen = Counter(evaluator.plan(case)[0].shown for case in cases)

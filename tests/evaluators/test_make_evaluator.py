@@ -85,13 +85,16 @@ def test_a_class_by_its_path_gets_its_own_settings(code):
         make_evaluator(config("no.such.Thing"))
 
 
-def test_a_class_is_found_by_entry_point_unless_two_packages_offer_one_name(code, monkeypatch):
+def test_a_class_by_entry_point(code, monkeypatch):
     point = EntryPoint("mine", f"{code}:Mine", "evalkit.evaluators")
     monkeypatch.setattr(plugins, "_installed", lambda group, _: [point] if group == point.group else [])
     mine: Any = make_evaluator(config("mine"))
     assert type(mine.inner).__name__ == "Mine"
     with pytest.raises(PluginError, match="'mien'; did you mean 'mine'"):
         make_evaluator(config("mien"))
+
+
+def test_two_packages_that_offer_one_name_are_refused(monkeypatch):
     points = [EntryPoint("mine", f"p{i}:Mine", "evalkit.evaluators") for i in range(2)]
     monkeypatch.setattr(plugins, "_installed", lambda group, _: points if group == "evalkit.evaluators" else ())
     with pytest.raises(PluginError, match="register 'mine'"):

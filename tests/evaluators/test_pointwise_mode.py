@@ -150,13 +150,16 @@ def test_decimals_are_read_as_values_of_the_scale():
     assert isinstance(read(evaluator, answer(7.35, 10)), JudgeRequest)
 
 
-def test_a_rating_or_a_pattern_is_the_score_of_the_one_criterion():
+def test_a_rating_is_the_score_of_the_one_criterion():
     evaluator = pointwise(criteria=ONE, output=OutputConfig(format="rating"))
     assert evaluator.plan(CASE)[0].answer is None
     judgment = judged(evaluator, "Fine.\n[[4]]")
     assert (judgment.criteria, judgment.read_by, judgment.answer) == ({"overall": 4.0}, "rating", {"score": 4.0})
     assert judged(evaluator, "[[9]]").status == "unparseable"
     assert judged(evaluator, "我无法评分。").status == "refused"
+
+
+def test_a_pattern_reads_the_score_of_the_one_criterion():
     evaluator = pointwise(criteria=ONE, output=OutputConfig(format="regex", pattern=r"\A(?P<score>\d)\Z"))
     assert judged(evaluator, "3").criteria == {"overall": 3.0}
     assert judged(evaluator, "33").status == "unparseable"
@@ -287,7 +290,7 @@ def test_a_class_in_json_is_a_text(value):
     assert isinstance(found, JudgeRequest)
 
 
-def test_a_regex_can_map_texts_to_classes_and_markdown_escapes_are_no_part_of_them():
+def test_a_regex_can_map_texts_to_classes():
     output = {"format": "regex", "pattern": "(?P<class>[是否])", "map": {"是": "comply", "否": "refuse"}}
     made = evaluator(output=output)
     request = made.plan(CASE)[0]
@@ -295,6 +298,9 @@ def test_a_regex_can_map_texts_to_classes_and_markdown_escapes_are_no_part_of_th
     assert made.read(request, Completion("答案：否")).class_name == "refuse"
     with pytest.raises(ValidationError, match=r"output.map.x: 'no' is not comply, refuse, partial or cannot_assess"):
         evaluator(output={**output, "map": {"x": "no"}})
+
+
+def test_markdown_escapes_are_not_part_of_a_name():
     found = read_class("bracket", r"Because." + "\n" + r"[[cannot\_assess]]")
     assert isinstance(found, Judgment)
     assert found.class_name == "cannot_assess"

@@ -38,12 +38,15 @@ def found(before: str, written: list[TokenLogprob], after: str, values: dict[str
     return Tokens(text, pieces).distribution(start, start + len(core), values)
 
 
-def test_tokens_with_more_than_the_value_are_weighted_by_their_probability():
+def test_one_token_values_are_weighted_by_their_probability():
     got = found('{"score":', [token("3", 0.5, **{"4": 0.3, "2": 0.1, "x": 0.1})], "}", scores_of(FIVE))
     assert got.weights == pytest.approx({3: 0.5, 4: 0.3, 2: 0.1})
     assert got.mass == pytest.approx(0.9)
     assert got.expectation == pytest.approx((3 * 0.5 + 4 * 0.3 + 2 * 0.1) / 0.9)
     assert got.open == 0
+
+
+def test_the_first_and_last_token_may_hold_more_than_the_value():
     written = [token(": 3", 0.6, **{": 4": 0.2, ":5": 0.1, ' "': 0.1})]
     got = found('{"score"', written, "}", scores_of(FIVE))
     assert got.weights == pytest.approx({3: 0.6, 4: 0.2, 5: 0.1})
@@ -51,18 +54,21 @@ def test_tokens_with_more_than_the_value_are_weighted_by_their_probability():
     assert got.weights == pytest.approx({3: 0.7, 4: 0.2})
 
 
-def test_values_of_several_tokens_share_what_is_known_so_far():
+def test_ten_is_neither_one_nor_nothing():
     written = [token("1", 0.6, **{"9": 0.4}), token("0", 0.7, **{"}": 0.3})]
     got = found('{"score":', written, "}", scores_of(TEN))
     assert got.weights == pytest.approx({10: 0.42, 1: 0.18, 9: 0.4})
     chosen_one = [token("1", 0.6, **{"9": 0.4}), token("}", 0.3, **{"0": 0.7})]
     assert found('{"score":', chosen_one, "", scores_of(TEN)).weights == pytest.approx(got.weights)
+
+
+def test_an_alternative_known_only_so_far_is_shared_among_the_values_that_begin_so():
     got = found('{"score":', [token("7", 0.5, **{"1": 0.4, "8": 0.1})], "}", scores_of(TEN))
     assert got.weights == pytest.approx({7: 0.5, 1: 0.2, 10: 0.2, 8: 0.1})
     assert got.open == pytest.approx(0.4)
 
 
-def test_digits_and_decimals_are_followed_token_by_token():
+def test_where_tokens_hold_several_digits_no_digit_goes_on():
     got = found('{"score":', [token("7", 0.5, **{"1": 0.3, "10": 0.2})], "}", scores_of(TEN))
     assert got.weights == pytest.approx({7: 0.5, 1: 0.3, 10: 0.2})
     assert got.open == 0
@@ -70,6 +76,9 @@ def test_digits_and_decimals_are_followed_token_by_token():
                     scores_of(DECIMAL))  # fmt: skip
     assert decimal.weights[7.5] == pytest.approx(0.6)
     assert decimal.weights[8.3] == pytest.approx(0.03)
+
+
+def test_decimals_are_followed_digit_by_digit():
     written = [token("7", 0.6, **{"8": 0.4}), token(".", 0.9, **{",": 0.1}), token("5", 0.5, **{"0": 0.5})]
     got = found('{"score":', written, "}", scores_of(DECIMAL))
     assert got.weights[7.5] == pytest.approx(0.27)
@@ -88,9 +97,12 @@ def test_a_pairs_margin_is_p_of_a_less_p_of_b():
     assert got.weights == pytest.approx({0.0: 0.63, 1.0: 0.3})
 
 
-def test_no_winner_has_a_space_before_it_and_forbidden_ties_have_no_weight():
+def test_a_space_inside_the_quotes_is_no_winner_and_one_before_a_number_is_nothing():
     assert found('{"winner":"', [token("A", 0.6, **{" B": 0.4})], '"}', PAIR).weights == pytest.approx({1.0: 0.6})
     assert found('{"score":', [token("3", 0.6, **{" 4": 0.4})], "}", scores_of(FIVE)).mass == pytest.approx(1.0)
+
+
+def test_where_ties_are_forbidden_they_have_no_weight():
     got = found('{"winner":"', [token("A", 0.5, **{"B": 0.25, "T": 0.25})], '"}', margins(tie_allowed=False))
     assert got.expectation == pytest.approx(0.25 / 0.75)
 
@@ -265,13 +277,16 @@ def test_margins_are_p_of_a_less_p_of_b_unswapped(place, side):
     assert judgment.weighted.mass == pytest.approx(0.8)
 
 
-def test_a_forbidden_tie_has_no_weight_and_nothing_is_weighed_unasked():
+def test_a_forbidden_tie_has_no_weight():
     text = spelt(
         winners("A", "B", "A"), {"B": 0.9, "A": 0.1}, {"A": 1.0}, {"A": 0.5, "B": 0.1, "T": 0.4}, at='"winner":"'
     )
     judgment = judged(config(tie={"allow": False}), text)
     assert judgment.weighted is not None
     assert judgment.weighted.value == pytest.approx(4 / 6)
+
+
+def test_without_being_asked_for_nothing_is_weighed():
     judgment = judged(config(judge={"model": "a/m"}), COMPARED)
     assert judgment.weighted is None
 
@@ -285,8 +300,11 @@ def test_a_provider_that_gives_none_stops_the_run(settings):
         read(settings, Completion(text, rung="tool"))
 
 
-def test_unreadable_answers_are_asked_for_again_unless_tokens_do_not_spell_the_decision():
+def test_an_unreadable_answer_without_them_is_asked_for_again_first():
     assert isinstance(read(config(), Completion("hm")), JudgeRequest)
+
+
+def test_tokens_that_do_not_spell_the_decision_make_it_unreadable_and_no_further_ask_mends_that():
     other = SCORED.logprobs
     assert other is not None
     judgment = judged(pointwise(), Completion(scores(4, 3), logprobs=other))

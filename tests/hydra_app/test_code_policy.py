@@ -112,7 +112,7 @@ def test_every_setting_of_an_installed_launcher_or_sweeper_is_decided(kind, refu
     assert not HARMLESS[f"hydra.{kind}"] & refused
 
 
-def test_every_option_of_workers_and_actors_is_decided():
+def test_every_option_of_workers_is_decided():
     submitit = pytest.importorskip("submitit")
     assert submitit.core.plugins.get_executors().keys() == {"slurm", "local", "debug"}, "a new one: decide about it"
     general = submitit.AutoExecutor._valid_parameters()
@@ -123,6 +123,9 @@ def test_every_option_of_workers_and_actors_is_decided():
     assert (
         not {f"{prefix}{key}" for key in SUBMITIT for prefix in ("", "slurm_", "local_")} & HARMLESS["runner.options"]
     )
+
+
+def test_every_option_of_an_actor_is_decided():
     options = pytest.importorskip("ray._common.ray_option_utils").actor_options
     assert options.keys() - HARMLESS["runner.options"] - RAY == set()
     assert not RAY & HARMLESS["runner.options"]

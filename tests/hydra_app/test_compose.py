@@ -56,7 +56,7 @@ def test_the_promised_options_are_there(group):
     assert {o for g, o in OPTIONS if g == group} >= SHIPPED[group]
 
 
-def test_the_default_run_and_options_that_set_their_own_keys_only():
+def test_the_default_run():
     config = load_config()
     assert (config.judge.label, config.mode.name, config.swap.policy, config.swap.resolve) == (
         "smollm2",
@@ -65,7 +65,13 @@ def test_the_default_run_and_options_that_set_their_own_keys_only():
         "tie",
     )
     assert (config.rubric.min, config.rubric.max, config.dataset.path) == (1, 5, "evalkit:quick.jsonl")
+
+
+def test_an_option_does_not_leak_into_the_next():
     assert load_config(overrides=["judge=gpt-4o"]).judge.params == {}
+
+
+def test_pointwise_shows_one_response():
     assert load_config(overrides=["mode=pointwise"]).swap.policy == "none"
 
 
@@ -102,13 +108,16 @@ def test_a_mistake_is_said_in_one_line(overrides, line):
     assert said(overrides) == line
 
 
-def test_free_keys_need_no_plus_and_numbers_may_be_spelled_labels():
+def test_free_keys_need_no_plus():
     config = load_config(overrides=["judge.params.top_p=0.9", "dataset.fields.prompt=question", "tracking.tags.team=x"])
     assert (config.judge.params["top_p"], config.dataset.fields["prompt"], config.tracking.tags["team"]) == (
         0.9,
         "question",
         "x",
     )
+
+
+def test_numbers_may_be_spelled_labels():
     assert load_config(overrides=["dataset.label_map={1: A, 2: B}"]).dataset.label_map == {"1": "A", "2": "B"}
 
 
@@ -169,7 +178,7 @@ def test_the_replayed_study_names_its_judges_by_their_strategy():
     assert (job.judge.model, job.judge.transport, job.output.format) == ("openai/GPT-4-CoT", "direct", "regex")
 
 
-def test_a_sweep_is_every_combination_and_names_the_job_that_is_wrong():
+def test_a_sweep_is_every_combination_and_takes_another_judge():
     jobs = load_jobs("judge_sweep", ["judge=gpt-4o,gpt-4o-mini"], sweep=True)
     assert [(c.judge.label, c.swap.policy) for _, c in jobs] == [
         ("gpt-4o", "both"),
@@ -177,6 +186,9 @@ def test_a_sweep_is_every_combination_and_names_the_job_that_is_wrong():
         ("gpt-4o-mini", "both"),
         ("gpt-4o-mini", "none"),
     ]
+
+
+def test_the_job_that_is_wrong_is_named():
     with pytest.raises(ConfigError, match=r"\(job tie.threshold=3\)"):
         load_jobs("config", ["tie.threshold=0,3"], sweep=True)
 

@@ -200,9 +200,12 @@ def test_an_old_config_is_what_it_was():
     assert old(mode={"name": "pointwise"}, swap={"policy": "none"}).prompt.show_weights
 
 
-def test_the_order_of_criteria_is_part_of_a_config_and_a_project_begins_with_its_own(tmp_path, monkeypatch):
+def test_the_order_of_criteria_is_part_of_a_config():
     turned = RunConfig.model_validate({**old().dump(), "criteria": {"a": {"weight": 3}, "b": {}}})
     assert turned.hash() != old().hash()
+
+
+def test_a_project_begins_with_criteria_of_its_own(tmp_path, monkeypatch):
     assert main(["init", str(tmp_path / "demo")]) == 0
     monkeypatch.chdir(tmp_path / "demo")
     assert weights("criteria=mine") == {"accuracy": 0.6, "tone": 0.4}

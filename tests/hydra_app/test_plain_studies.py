@@ -31,12 +31,15 @@ def refused(name: str, *overrides: str) -> str:
     return str(caught.value)
 
 
-def test_a_plain_study_changes_the_default_run_and_replaces_its_judge_and_criteria(folder):
+def test_a_study_without_defaults_changes_the_default_run(folder):
     shipped = load_config()
     changed = load_config(study(folder, "dataset: {limit: 2}\ntie: {threshold: 0.1}\nmode: {samples: 3}\n"))
     assert changed.model_copy(update={"dataset": shipped.dataset, "tie": shipped.tie, "mode": shipped.mode}) == shipped
     assert (changed.dataset.path, changed.dataset.limit) == (shipped.dataset.path, 2)
     assert (changed.tie.threshold, changed.mode.name, changed.mode.samples) == (0.1, "pairwise", 3)
+
+
+def test_its_judge_and_criteria_replace_the_default_ones(folder):
     config = load_config(study(folder, "judge: {model: openai/mine}\ncriteria: {fit: it fits}\n"))
     assert (config.judge.label, config.judge.params, config.judge.max_tokens) == ("mine", {}, None)
     assert list(config.criteria) == ["fit"]
@@ -65,9 +68,12 @@ def test_an_option_on_the_command_line_replaces_a_section_of_it(folder):
     ]
 
 
-def test_a_name_in_a_study_is_an_option_and_anything_else_is_refused(folder):
+def test_a_name_in_it_is_an_option(folder):
     config = load_config(study(folder, "judge: team\ntracking: none\nprobe: null\n"))
     assert (config.judge.label, config.tracking.enabled, config.probe.probes) == ("team", False, {})
+
+
+def test_a_section_that_is_neither_is_refused(folder):
     line = refused(study(folder, "judge: [team]\n"))
     assert line.endswith(
         "study.yaml: judge: is neither a mapping nor an option; write judge: {KEY: VALUE}, or judge: NAME for an option"

@@ -126,11 +126,14 @@ def test_conflicts_between_rows_are_counted_and_the_first_is_kept():
     } <= set(notes)
 
 
-def test_conflicting_classes_and_labels_of_no_response_are_counted():
+def test_conflicting_classes_are_counted():
     records = [record("a", 4, classes={"ann": name}) for name in ("good", "bad")]
     [case], _, notes = to_cases(ParsedFile(records), "generic")
     assert case.labels == {"ann": ("good",)}
     assert "responses with conflicting classes: the first is kept: 1" in notes
+
+
+def test_a_label_of_no_response_is_omitted_and_a_system_may_meet_itself():
     pair = (Answer("a", "text"), Answer("a", "text"))
     records = [Record("q", "?", pair, RecordedJudgment("m", value=0.0, status="ok"), labels={"ann": "c"})]
     [case], _, notes = to_cases(ParsedFile(records), "generic")

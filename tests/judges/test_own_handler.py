@@ -139,11 +139,14 @@ async def test_the_same_fault_after_one_request(model):
             assert (found, requests) == (wanted, plain)
 
 
-async def test_openais_client_is_asked_only_by_others_who_call_litellm(monkeypatch):
+async def test_openais_client_is_not_asked(monkeypatch):
     monkeypatch.setattr("litellm.main.openai_chat_completions.completion", None)
     (answer, cost), _ = await by_own_handler("openai/gpt-4o-mini", CALLS[0], reply_of("openai/gpt-4o-mini"))
     assert answer.content == "yes"
     assert cost
+
+
+async def test_who_else_calls_litellm_has_openais_client(monkeypatch):
     litellm = litellm_transport.load_litellm()
     monkeypatch.setattr("litellm.main.openai_chat_completions.completion", lambda **_: 1 / 0)
     with pytest.raises(Exception, match="division by zero"):
@@ -151,9 +154,12 @@ async def test_openais_client_is_asked_only_by_others_who_call_litellm(monkeypat
     assert litellm_transport._current.get() is None
 
 
-async def test_answers_of_groq_and_fireworks_are_read():
+async def test_an_answer_of_groq_needs_no_service_tier():
     (answer, _), _ = await by_own_handler("groq/llama-3.3-70b-versatile", {}, said())
     assert answer.content == "yes"
+
+
+async def test_a_tool_call_that_fireworks_writes_as_text_is_a_tool_call():
     model = "fireworks_ai/accounts/fireworks/models/qwen3-235b-a22b"
     reply = said('{"name": "v", "arguments": "{\\"w\\": \\"A\\"}"}')
     (answer, _), _ = await by_own_handler(model, {"tools": [TOOL]}, reply)

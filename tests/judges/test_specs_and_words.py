@@ -22,7 +22,7 @@ from evalkit.types import JudgeRequest, JudgeSpec
 from tests.support.fake_provider import Reply, said
 
 
-def test_a_spec_holds_what_is_set_for_each_judge_of_a_panel():
+def test_a_spec_holds_what_is_set():
     config = JudgeConfig(model="openai/x", api_base="http://h/v1", seed=1, max_tokens=9, params={"top_p": 0.5})
     wanted = {"temperature": 0.0, "max_tokens": 9, "seed": 1, "top_p": 0.5}
     assert spec_of(config) == (JudgeSpec("x", "openai/x", "http://h/v1", wanted),)
@@ -31,6 +31,9 @@ def test_a_spec_holds_what_is_set_for_each_judge_of_a_panel():
     assert (
         spec_of(JudgeConfig(model="openai/x", logprobs=True, params={"top_logprobs": 5}))[0].params["top_logprobs"] == 5
     )
+
+
+def test_a_panel_has_a_spec_and_a_judge_for_each():
     panel = JudgeConfig(judges=(JudgeConfig(model="openai/x"), JudgeConfig(model="openai/y", name="why")))
     assert [s.name for s in spec_of(panel)] == ["x", "why"]
     assert [j.spec for j in make_judges(panel, RunnerConfig())] == list(spec_of(panel))
@@ -84,9 +87,12 @@ def test_a_value_of_a_variable_named_like_a_key_never_stays(secret, around):
     assert secret not in redact(f"{around}{secret}{around}", {"SOME_API_KEY": secret}) or secret in "[redacted]"
 
 
-def test_messages_are_one_short_line_and_ordinary_words_stay():
+def test_ordinary_words_stay():
     text = "task-oriented risk-assessment of the basic model: key point; 4 tokens"
     assert redact(text, {"KEY": "4", "HOME": "model: key"}) == text
+
+
+def test_messages_are_one_short_line():
     wrapped = "litellm.InternalServerError: InternalServerError: OpenAIException - oops\nthere\n"
     wrapped += "Traceback (most recent call last):\n  x"
     assert clean_message(wrapped) == "oops there"
@@ -126,12 +132,15 @@ def test_the_first_rung_follows_what_the_model_can_do(known, response_schema, fu
     assert rung == top_rung(known=known, response_schema=response_schema, functions=functions, supported=supported)
 
 
-def test_the_ladder_ends_and_other_complaints_change_nothing():
+def test_the_ladder_ends():
     shape, seen = Shape("json_schema"), []
     while (after := adapted(shape, "response_format json tools unsupported", fixed=False, sent=())) is not None:
         seen.append(after.rung)
         shape = after
     assert seen == list(RUNGS[1:])
+
+
+def test_a_complaint_of_something_else_changes_nothing():
     assert adapted(Shape("json_schema"), "messages must alternate", fixed=False, sent=("temperature",)) is None
     assert adapted(Shape("tool"), "response_format", fixed=True, sent=()) is None
 
@@ -183,14 +192,26 @@ def test_a_secret_that_begins_with_another_is_taken_out_whole():
     assert redact("sent abcdefgh-and-more, then abcdefgh", secrets) == "sent [redacted], then [redacted]"
 
 
-def test_a_price_is_configured_or_of_litellms_table_or_none():
+def test_a_configured_price_comes_first():
     assert price_of(JudgeConfig(model="openai/gpt-4o-mini", price=Price(input=1, output=2))) == Price(input=1, output=2)
+
+
+def test_litellms_table_is_asked_with_and_without_the_provider():
     assert price_of(JudgeConfig(model="openai/gpt-4o-mini")) == Price(input=0.15, output=0.6)
     assert price_of(JudgeConfig(model="gpt-4o-mini")) == price_of(JudgeConfig(model="openai/gpt-4o-mini"))
+
+
+def test_an_unknown_price_is_none_and_not_zero():
     assert price_of(JudgeConfig(model="openai/nobody-knows")) is None
+
+
+def test_a_server_has_the_prices_that_a_run_reports_and_none_for_batches():
     server = JudgeConfig(model="openai/gpt-4o-mini", api_base="http://localhost:1/v1")
     assert price_of(server) == Price(input=0.15, output=0.6)
     assert price_of(server, batch=True) is None
+
+
+def test_what_runs_here_costs_nothing():
     assert price_of(JudgeConfig(model="local/smollm2-135m-instruct")) == Price(input=0, output=0)
 
 

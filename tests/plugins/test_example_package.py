@@ -120,11 +120,14 @@ def test_a_wrong_setting_is_one_line(example):
         make_evaluator(load_config(overrides=["mode=duel", "mode.params.qestion=x"]))
 
 
-def test_the_users_prompts_and_those_in_another_language_come_first(example, tmp_path):
+def test_prompts_in_another_language(example):
     evaluator = make_evaluator(load_config(overrides=["prompt.language=fr", "output.format=arrow"]))
     request = evaluator.plan(CASE)[0]
     assert request.messages[0]["content"].startswith("Tu compares")
     assert "-> A, -> B ou -> TIE" in request.messages[-1]["content"]
+
+
+def test_the_users_prompts_come_before_a_plug_ins(example, tmp_path):
     (tmp_path / "en").mkdir()
     (tmp_path / "en" / "duel.md.j2").write_text("mine {{ question }} {{ first }} {{ second }}", "utf-8")
     evaluator = make_evaluator(load_config(overrides=["mode=duel"]), prompt_folders=[tmp_path])
@@ -231,7 +234,7 @@ def result() -> RunResult:
     return RunResult(None, RunConfig(judge={"model": "m"}, criteria={"q": {}}), {"mode": "duel"}, (), (), (), {})
 
 
-def test_a_tracker_is_found_by_name_or_path_and_its_failure_is_one_line(example, tmp_path):
+def test_a_tracker_by_name_or_path(example, tmp_path):
     ledger = tmp_path / "ledger.txt"
     for number, name in enumerate(("ledger", "evalkit_example.ledger.Ledger"), 1):
         tracker = make_tracker(TrackingConfig(tracker=name, params={"path": str(ledger)}))
@@ -240,6 +243,9 @@ def test_a_tracker_is_found_by_name_or_path_and_its_failure_is_one_line(example,
     assert len(ledger.read_text("utf-8").splitlines()) == 2
     targeted = TrackingConfig.model_validate({"_target_": "evalkit_example.ledger.Ledger"})
     assert targeted.tracker == "evalkit_example.ledger.Ledger"
+
+
+def test_a_tracker_that_fails_is_one_line_and_no_tracker_is_refused(example, tmp_path):
     tracker = make_tracker(TrackingConfig(tracker="ledger", params={"path": str(tmp_path)}))
     assert tracker is not None
     with pytest.raises(TrackingError, match=r"tracking\.tracker 'ledger' failed: IsADirectoryError"):
@@ -252,10 +258,13 @@ def test_a_tracker_is_found_by_name_or_path_and_its_failure_is_one_line(example,
         make_tracker(TrackingConfig(tracker="leger"))
 
 
-def test_a_config_group_of_a_package_comes_before_the_users_configs(example, tmp_path, monkeypatch):
+def test_a_config_group_and_an_option(example):
     config = load_config(overrides=["mode=duel", "+preset=quick"])
     assert (config.scoring.bootstrap, config.tracking.tracker) == (50, "ledger")
     assert config.tracking.params == {"path": "quick.txt"}
+
+
+def test_the_users_configs_come_after_a_plug_ins(example, tmp_path, monkeypatch):
     (tmp_path / "own" / "mode").mkdir(parents=True)
     (tmp_path / "own" / "mode" / "triel.yaml").write_text("name: duel\nparams: {question: mine}\n", "utf-8")
     monkeypatch.setenv("EVALKIT_CONF", str(tmp_path / "own"))

@@ -120,12 +120,15 @@ def write(folder: Path, text: str, name: str = "en/mine.md.j2") -> Path:
     return path
 
 
-def test_a_users_template_comes_first_or_is_a_path_and_the_hash_is_of_what_was_used(tmp_path):
+def test_the_users_folder_comes_first_and_the_hash_is_of_what_was_used(tmp_path):
     path = write(tmp_path, "mine: {{ response_a }}\n", "en/pairwise.md.j2")
     prompts = Prompts("en", [tmp_path / "absent", tmp_path])
     assert prompts.render("pairwise", response_a="x") == ({"role": "user", "content": "mine: x"},)
     assert prompts.hashes() == {"en/pairwise.md.j2": hashlib.sha256(path.read_bytes()).hexdigest()}
     assert prompts.texts() == {"en/pairwise.md.j2": "mine: {{ response_a }}\n"}
+
+
+def test_a_template_may_be_a_path_of_its_own(tmp_path):
     path = write(tmp_path, "{% block user %}{{ a }}{% endblock %}", "x/judge.md.j2")
     prompts = Prompts("en", [tmp_path])
     for given in (str(path), "x/judge.md.j2"):

@@ -169,11 +169,14 @@ def test_the_findings_fit_what_changed(drift, first, others, absent):
     assert not [one for one in texts for start in absent if one.startswith(start) or f" {start}" in one]
 
 
-def test_too_few_labels_or_none_to_say():
+def test_too_few_labels_to_say():
     found = measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.84, 2), LABELS, **NEW))
     first = read(found)[0]
     assert first.startswith("Not enough to say whether the judge is worse by more than 5 points (drift.margin): right")
     assert f"Label about {found.labels_needed:,} more pairs: so many would probably decide" in first
+
+
+def test_no_labels_and_other_verdicts():
     found = measured(pairs(GOOD, BARE), pairs(right_in(LABELS, 0.8, 3), BARE))
     first, *rest = read(found)
     assert first.startswith("Not enough to say whether the verdicts got worse: too few pairs in the comparison have a")

@@ -82,7 +82,7 @@ def test_an_axis_has_round_ticks_and_keeps_values_inside():
     assert [label for _, label in Axis(0, 12_868, 0, 1).ticks(3)] == ["0", "5,000", "10,000"]
 
 
-def test_main_rates_stand_where_their_numbers_are_with_agreement_by_chance_at_0():
+def test_main_rates_stand_where_their_numbers_are():
     (rates,) = main_figures({"agreement/accuracy": Metric("agreement/accuracy", 0.5, 0.0, 1.0)})
     ((x, _),) = dots(rates)
     (interval,) = [e for e in drawn(rates).iter("line") if e.get("class") == "ci"]
@@ -91,13 +91,19 @@ def test_main_rates_stand_where_their_numbers_are_with_agreement_by_chance_at_0(
     assert [f.name for f in main_figures({"agreement/kappa": Metric("agreement/kappa", 0.1, 0.0, 0.2)})] == [
         "coefficients"
     ]
-    # 2 of 3 right, a tie among them: by the shares of verdicts and labels chance gives 1/3, not 1/2.
+
+
+def test_agreement_by_chance_stands_where_kappa_is_0():
+    """2 of 3 right, a tie among them: by the shares of verdicts and labels chance gives 1/3, not 1/2."""
     known = {"agreement/accuracy": Metric("agreement/accuracy", 2 / 3, 0.1, 0.9)}
     found = {**known, "agreement/kappa": Metric("agreement/kappa", 0.5, -0.2, 0.9)}
     (mark,) = [e for e in drawn(main_figures(found)[0]).iter("line") if e.get("class") == "chance"]
     assert float(mark.attrib["x1"]) == pytest.approx(LEFT + (RIGHT - LEFT) / 3, abs=0.1)
     (half,) = [e for e in drawn(main_figures(known)[0]).iter("line") if e.get("class") == "chance"]
     assert float(half.attrib["x1"]) == (LEFT + RIGHT) / 2
+
+
+def test_what_cannot_vary_is_no_row():
     assert main_figures({"conflict/rate": Metric("conflict/rate", 0.0, 0.0, 0.0)}) == []
 
 
@@ -123,12 +129,15 @@ def test_the_frontier_marks_the_threshold_in_use():
     assert frontier([one | {"accuracy": None} for one in points], 0.0) is None
 
 
-def test_counts_of_a_confusion_and_of_both_orders_are_in_their_squares():
+def test_confusion_counts_are_in_their_squares():
     row = {"A": 5, "TIE": 0, "B": 1, "missing": 0}
     figure = confusion({"labels": {"A": row, "TIE": dict.fromkeys(row, 0), "B": row | {"B": 7}}})
     assert [t for t in texts(figure) if t.isdigit()] == ["5", "0", "1", "5", "0", "7"]
     assert "4" not in texts(figure)
     assert confusion({}) is confusion({"labels": {"A": dict.fromkeys(row, 0)}}) is None
+
+
+def test_passes_are_a_table_of_both_orders():
     figure = passes(Counter({("A", "B"): 3, ("A", "A"): 2, (None, "A"): 1}))
     assert [t for t in texts(figure) if t.isdigit()][:4] == ["2", "0", "3", "0"]
     assert passes(Counter({("A", None): 3})) is None

@@ -222,10 +222,13 @@ def test_numbers_are_rounded_once_and_shown_with_their_bounds():
     assert {amount: dollars(amount) for amount in amounts} == amounts
 
 
-def test_p_values_and_invisible_texts_are_shown():
+def test_a_p_value_is_never_zero():
     assert [p_value(p, "= ") for p in (0.0, 0.00099, 0.001, 0.04956, 1.0, None)] == [
         *("< 0.001", "< 0.001", "= 0.001", "= 0.050", "= 1.000", "")
     ]
+
+
+def test_texts_that_could_not_be_seen_are_quoted():
     assert [quoted(text) for text in ("a b", " ", "", "\u3000x", "\u3164", "x\u2800")] == [
         *("a b", "“ ”", "“”", "“\u3000x”", "“\u3164”", "“x\u2800”")
     ]

@@ -54,9 +54,12 @@ def test_a_run_has_the_table_of_its_report(shown):
     assert "".join(cells(page)) in "".join(cells(run._repr_html_()))
 
 
-def test_texts_from_data_make_no_markup_and_the_language_is_that_of_the_prompts(make_run):
+def test_texts_from_data_make_no_markup(make_run):
     html = make_run(4)._repr_html_()
     assert not {tag for tag, _ in tags(html)} & {"script", "img"}
+
+
+def test_the_language_is_that_of_the_prompts(make_run):
     config = make_run(4).config
     chinese = config.model_copy(update={"prompt": config.prompt.model_copy(update={"language": "zh"})})
     html = make_run(4, config=chinese)._repr_html_()

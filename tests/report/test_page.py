@@ -95,7 +95,7 @@ def test_a_metric_without_a_value_shows_why_and_no_number(make_run):
     assert "nan" not in seen.lower()
 
 
-def test_a_thousand_cases_stay_under_3_mb_and_lone_surrogates_can_be_written(make_run):
+def test_a_thousand_cases_of_long_answers_stay_under_3_mb(make_run):
     run = make_run(1_000, text="A long answer, with some 汉字 in it. " * 80)
     long = Completion("The judge, too, had much to say of both, and said it. " * 40)
     page = render_report(replace(run, judgments=tuple(replace(one, completion=long) for one in run.judgments)))
@@ -103,6 +103,9 @@ def test_a_thousand_cases_stay_under_3_mb_and_lone_surrogates_can_be_written(mak
     whole, short = map(int, re.findall(r"(\d+) of 1,000 cases have their full texts here.*?other (\d+)", page)[0])
     assert whole + short == 1_000
     assert whole > 100
+
+
+def test_lone_surrogates_can_be_written(make_run):
     render_report(make_run(4, text="half a pair \ud83d")).encode("utf-8")
 
 
@@ -112,18 +115,9 @@ def test_a_run_with_nothing_in_it_still_has_a_page(make_run, empty):
     assert "</html>" in render_report(replace(make_run(4), **changes))
 
 
-def test_numbers_and_the_table_of_metrics_are_as_in_the_catalog(make_run):
+def test_numbers_keep_three_decimals_unless_whole():
     assert [exact(x) for x in (None, 0.5, 3.0, 1234.5678, -0.25)] == ["", "0.500", "3", "1,234.568", "-0.250"]
     assert (span(0.0, 0.05), span(1.0, 3.0)) == ("[0.000, 0.050]", "[1, 3]")
-    names = ["tie_rate", "win_rate/a", "position/consistency", "agreement/kappa", "criteria/overall_disagreement"]
-    names += ["mt_bench/agreement", "judge/small/tie_rate", "mine/own"]
-    page = render_report(make_run(2, metrics={name: Metric(name, 0.5, n=2) for name in names}))
-    table = page.split('id="h-metrics"')[1].split("</table>")[0]
-    headings = re.findall(r'class="group".*?lang="en">(.*?)<', table)
-    assert headings == ["Verdicts", "Order and repeats", "Agreement", "MT-Bench", "small", "Other metrics"]
-    assert [table.count(f"<code>{name}</code>") for name in names[:5]] == [1] * 5
-    assert table.index("win_rate/a") < table.index(">Order and repeats<") < table.index("position/consistency")
-    assert 'lang="zh">顺序与重复<' in table
 
 
 def test_every_word_is_in_both_languages():
@@ -136,6 +130,18 @@ def test_every_word_is_in_both_languages():
 def test_findings_alone_load_no_template_engine():
     code = "import sys, evalkit.report; sys.exit('jinja2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_table_of_metrics_has_the_headings_of_the_catalog(make_run):
+    names = ["tie_rate", "win_rate/a", "position/consistency", "agreement/kappa", "criteria/overall_disagreement"]
+    names += ["mt_bench/agreement", "judge/small/tie_rate", "mine/own"]
+    page = render_report(make_run(2, metrics={name: Metric(name, 0.5, n=2) for name in names}))
+    table = page.split('id="h-metrics"')[1].split("</table>")[0]
+    headings = re.findall(r'class="group".*?lang="en">(.*?)<', table)
+    assert headings == ["Verdicts", "Order and repeats", "Agreement", "MT-Bench", "small", "Other metrics"]
+    assert [table.count(f"<code>{name}</code>") for name in names[:5]] == [1] * 5
+    assert table.index("win_rate/a") < table.index(">Order and repeats<") < table.index("position/consistency")
+    assert 'lang="zh">顺序与重复<' in table
 
 
 HOSTILE = "![x](http://e/i.png) <img src=x> [y](http://e) `z` <http://e>"
@@ -305,12 +311,15 @@ def judged(text: str) -> tuple[Judgment, Verdict]:
     return judgment, Verdict("c0", (0,), None, 2.0, "judged")
 
 
-def test_a_row_says_what_its_headings_number_and_a_judgment_its_evidence():
+def test_a_row_says_what_its_headings_number():
     assert case_row(turn_case(3), [])["unit"] == "turn"
     step = Case("c", "Hi", (Response(render([Part(1, "said", "assistant", "Hello")], "step")),))
     assert case_row(step, [])["unit"] == "step"
     assert "unit" not in case_row(Case("c", "Hi", (Response("Hello"),)), [])
     assert "unit" not in case_row(Case("c", "Hi", ()), [])
+
+
+def test_a_judgment_names_its_evidence():
     judgment, _ = judged("As [turn 12] and [turns 3, 12] show: 2")
     assert judgment_row(judgment)["cited"] == [3, 12]
     assert "cited" not in judgment_row(judged("2")[0])

@@ -98,11 +98,14 @@ def test_constant_verdicts_are_named(winner):
         assert "but most of these verdicts are ties" in text_of(metrics, "position/consistency")
 
 
-def test_a_judge_that_follows_the_position_contradicts_itself_and_a_consistent_one_does_not():
+def test_a_judge_that_follows_the_position_contradicts_itself_whatever_the_labels_are():
     for label in ("A", "B"):
         metrics = scored([(label, "A", "B")] * 40)
         assert "100%" in said(metrics)[0].text
         assert decide(metrics).reason == "orders_disagree"
+
+
+def test_a_perfectly_consistent_judge_is_not_told_of_half():
     metrics = scored([("A", "A", "A"), ("B", "B", "B")] * 12)
     assert text_of(metrics, "position/first_rate") == ""
     assert text_of(metrics, "position/consistency").startswith("Keeps its verdict in 100% [86, 100] of 24 pairs")
@@ -256,13 +259,16 @@ def test_no_placeholder_of_a_translation_is_broken_and_the_compiled_file_is_the_
     assert without == [], f"texts without a translation into {path.parts[-3]}"
 
 
-def test_every_text_is_collected_and_in_english_if_nobody_translated_it():
+def test_the_texts_of_the_code_are_collected():
     found = TOOL["template"]()
     # One with a text in a text, a plural, one of two contexts, and a metric's title.
     assert found.get("{benchmark}: {metric}")
     assert found.get("Simulated judge: {names}. No model judged; its behavior is planted.").pluralizable
     assert found.get("Ties", "finding")
     assert found.get("{criterion}: cases with a cycle")
+
+
+def test_a_text_that_nobody_translated_is_in_english():
     text = gettext("A new finding about {n:,} answers.", n=1200)
     assert in_every_language(text) == ("A new finding about 1,200 answers.",) * 2
     assert finding("tie_rate", "info", text).text_zh == "A new finding about 1,200 answers."

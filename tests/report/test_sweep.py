@@ -73,14 +73,20 @@ def test_one_that_is_told_apart_from_all_is_best_and_none_is_where_none_is():
     assert alike.endswith("; 2 of 2 others may be better (Holm, 5%): S; C.")
 
 
-def test_each_dataset_has_its_sentences_in_both_languages():
+def test_each_dataset_is_told_by_itself():
     texts = said(board(datasets=("d", "d", "e")), datasets={"d": "pairs", "e": "others"})
     assert {text.partition(":")[0] for text in texts} == {"pairs", "others"}
     assert "others: Use none of these configurations: no judge is to be trusted." in texts
+
+
+def test_without_anything_to_rank_by_it_says_so():
     contenders = [Contender(str(k), "n", "d", {}, []) for k in range(2)]
     assert said(rank(contenders, ScoringConfig())) == [
         "Label some pairs first: without labels, nothing shows which configuration to use."
     ]
+
+
+def test_every_sentence_is_in_both_languages():
     found = contest_findings(board(), dict(zip("012", "LSC", strict=True)), {})
     assert all(re.search("[一-鿿]", f.text_zh) and f.text_zh.endswith("。") for f in found)
 
@@ -181,11 +187,15 @@ def test_every_value_is_inside_its_drawing(seconds):
     assert all(float(one.get("x")) + 8 * len(one.text) <= width for one in values)
 
 
-def test_squares_and_metrics_of_a_board_are_drawn_in_its_order():
+def test_squares_are_filled_where_two_are_told_apart():
     found = board()
     figure = significance_groups(found.rows, found.contrasts, 0.05, dict(zip("012", "LSC", strict=True)))
     squares = [e.get("class") for e in drawn(figure).iter("rect")]
     assert (squares.count("apart"), squares.count("cell")) == (4, 2)
+
+
+def test_one_metric_of_all_keeps_the_order_of_the_leaderboard():
+    found = board()
     figure = by_metric("cost/per_case", found.rows, dict(zip("012", "LSC", strict=True)))
     names = [e.text for e in drawn(figure).iter("text") if e.get("class") == "name"]
     values = [e.text for e in drawn(figure).iter("text") if e.get("class") == "value"]
@@ -198,13 +208,16 @@ def test_a_few_per_cent_cheaper_is_no_reason(cost, chosen):
     assert said(board(costs=(0.1, cost, 0.001)))[0].startswith(f"Use {chosen} (")
 
 
-def test_cheaper_jobs_and_those_without_the_metric_are_counted_or_named():
+def test_cheaper_jobs_that_may_be_worse_are_counted():
     texts = said(board((0.9, 0.86, 0.5)))
     assert texts[0].startswith("Use L (")
     assert (
         "One cheaper configuration is useful, but it is not shown to be within 0.05 of L: more cases could tell."
         in (texts)
     )
+
+
+def test_useful_jobs_without_the_metric_that_ranks_are_named_but_not_chosen():
     found = board(costs=(0.1, 0.1, 0.1))
     found = replace(found, contrasts=(), rows=tuple(replace(row, letters=None) for row in found.rows))
     assert said(found)[0] == "2 configurations are shown to be useful, but no metric ranks them: L; S."
@@ -272,9 +285,12 @@ def having(found: Leaderboard, name: str, **values: tuple[float, float, float]) 
     return replace(found, rows=tuple(rows))
 
 
-def test_jobs_that_prefer_the_second_or_longer_answers_are_counted():
+def test_jobs_that_prefer_the_second_answer_are_counted_too():
     texts = said(having(board(), "position/first_rate", job0=(0.4, 0.35, 0.45)))
     assert "Of 3 configurations, 1 clearly prefer the answer shown first, 1 the second." in texts
+
+
+def test_jobs_that_prefer_longer_answers_are_named():
     values = {"job0": (0.2, 0.1, 0.3), "job1": (0.0, -0.1, 0.1), "job2": (0.3, 0.2, 0.4)}
     texts = said(having(board(), "length/slope_at_label", **values))
     assert "2 of 3 configurations prefer longer answers beyond what the labels explain: L; C." in texts

@@ -206,13 +206,17 @@ def test_files_are_the_documented_ones(tmp_path, result):
     assert "问" in (folder / "cases.jsonl").read_text(encoding="utf-8")
 
 
-def test_a_config_file_composes_and_a_folder_is_replaced_whole(tmp_path, result):
+def test_config_file_composes(tmp_path, result):
     write_run(tmp_path, result)
     saved = yaml.safe_load((tmp_path / "config.yaml").read_text(encoding="utf-8"))
     assert next(iter(saved)) == "defaults"
     assert saved.pop("defaults") == ["schema", "runtime", "_self_"]
     assert RunConfig.model_validate(saved) == result.config
     assert saved == result.config.dump()
+
+
+def test_a_folder_is_replaced_whole(tmp_path, result):
+    write_run(tmp_path, result)
     again = replace(result, judgments=(), verdicts=(), cost_usd=None)
     write_run(tmp_path, again)
     assert read_run(tmp_path) == replace(again, folder=str(tmp_path))
@@ -342,10 +346,13 @@ def complaint(folder: Path) -> str:
     return str(caught.value).removeprefix(f"{folder}")
 
 
-def test_other_folders_are_told_from_a_run(tmp_path, result):
+def test_not_a_run_folder(tmp_path):
     assert complaint(tmp_path / "no") == ": no such folder; choose a folder that `evalkit run` wrote"
     (tmp_path / "config.yaml").write_text("a: 1", encoding="utf-8")
     assert complaint(tmp_path).startswith(": not a run folder: it has none of a run's files; ")
+
+
+def test_a_folder_of_runs_is_told_from_a_run(tmp_path, result):
     write_run(tmp_path / "sweep" / "0", result)
     said = complaint(tmp_path / "sweep")
     assert said.startswith(": contains several runs and is not a run folder; choose one of them, for example ")
@@ -492,15 +499,21 @@ def test_texts_stay_texts_when_composed(text):
     assert {k: v for k, v in composed(config).items() if k != "defaults"} == config
 
 
-def test_composed_values_keep_their_types_and_equal_parts_are_written_each_time():
+def test_composed_values_keep_their_types():
     config = {"a": 1, "b": 1.0, "c": None, "d": True, "e": 1e-7, "f": {"1.0": "low", "1": "A"}, "g": [], "h": {}}
     read = {k: v for k, v in composed(config).items() if k != "defaults"}
     assert read == config
     assert [type(v) for v in read.values()] == [type(v) for v in config.values()]
+
+
+def test_equal_parts_are_written_out_each_time():
     part = {"x": [1, 2]}
     text = dump({"a": part, "b": part}).decode()
     assert "&" not in text
     assert "*" not in text
+
+
+def test_infinity_is_kept():
     assert load(dump({"a": math.inf})) == {"a": math.inf}
 
 

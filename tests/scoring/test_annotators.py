@@ -225,13 +225,16 @@ def test_responses_that_an_annotator_did_not_grade_are_omitted(pointwise, make_c
     assert ceiling.value == pytest.approx(stats.pearsonr(own, rest).statistic)
 
 
-def test_grades_and_choices_meet_the_comparisons_that_they_imply(configure, make_case, judged, pointwise):
+def test_grades_become_choices_where_pairs_are_judged(configure, make_case, judged):
     case = replace(make_case("c", "abc"), labels={"ann": (3.0, 1.0, None), "bo": (2.0, 1.0, 1.0), "cy": "A"})
     judgments = [judged("c", unit, 1.0) for unit in ((0, 1), (0, 2), (1, 2))]
     metrics = run(configure, [case], judgments).metrics
     # (0, 1): A from three people; (0, 2) and (1, 2) from one each.
     assert (metrics["human/ceiling"].value, metrics["human/ceiling"].n) == (1, 3)
     assert metrics["human/judge"].value == 1
+
+
+def test_choices_meet_the_comparisons_that_scores_imply(pointwise, make_case, judged):
     cases = [replace(make_case(str(k)), labels={"ann": "A", "bo": "A"}) for k in range(3)]
     judgments = [judged(str(k), (r,), value) for k in range(3) for r, value in enumerate((4.0, 2.0 if k else 5.0))]
     metrics = score_run(pointwise(), cases, judgments).metrics

@@ -288,11 +288,14 @@ def test_what_it_needs(configure, passes):
     assert "too few labels" in unlabelled["self/preference"].note
 
 
-def test_the_warning_names_judge_and_models_and_a_panel_has_several_families(configure):
+def test_the_warning_names_judge_and_models(configure):
     cases = [case("1", "gpt-3.5", "claude-2", None), case("2", "gpt-4", "gpt-4o", None), case("3", "gpt-5", None, None)]
     (note,) = family_notes(configure(judge={"model": "openai/gpt-4o-mini"}), cases)
     assert note.startswith("judge gpt-4o-mini and gpt-3.5, gpt-4, gpt-4o and 1 more are of the same family (gpt)")
     assert family_notes(configure(judge={"model": "mistral/mistral-large"}), cases) == []
+
+
+def test_a_panel_has_the_families_of_its_judges():
     judges = [{"model": "openai/gpt-4o"}, {"model": "anthropic/claude-3"}, {"model": "x/7b"}]
     config = RunConfig.model_validate({"judge": {"judges": judges}, "criteria": [{"name": "quality"}]})
     assert judge_families(config) == {"gpt-4o": "gpt", "claude-3": "claude"}
@@ -382,13 +385,16 @@ def test_no_slope_has_a_reason(configure, make_case, judged, first, second, verd
     assert metrics["length/slope_at_label"].note == "no labeled pair has a verdict"
 
 
-def test_a_fit_settles_despite_an_outlier_or_is_none(monkeypatch):
+def test_a_fit_that_does_not_settle_is_none(monkeypatch):
+    monkeypatch.setattr(logistic, "STEPS", 1)
+    assert fit(np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 0.0, 1.0])).coefficients is None
+
+
+def test_an_outlier_is_not_taken_for_separation():
     x = np.array([-1.0, -0.5, 0.0, 0.2, 0.5, 1.0, 400.0])
     design, outcome = np.stack([np.ones(7), x], axis=1), np.array([0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0])
     expected = sm.GLM(outcome, design, family=sm.families.Binomial()).fit(tol=1e-14).params
     assert fit(design, outcome).coefficients == pytest.approx(expected, abs=1e-6)
-    monkeypatch.setattr(logistic, "STEPS", 1)
-    assert fit(np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 0.0, 1.0])).coefficients is None
 
 
 @given(st.lists(st.tuples(st.integers(-5, 5), st.booleans()), min_size=2, max_size=12))
@@ -478,10 +484,13 @@ def test_a_win_rate_at_a_length_hardly_seen_is_not_read_off(configure, make_case
     assert metrics["length/win_rate"].value == pytest.approx(2 / 3)
 
 
-def test_win_rates_of_missing_verdicts_are_bounded(configure, make_case, judged):
+def test_nothing_read(configure, make_case, judged):
     metrics = run_of_lengths(configure, make_case, judged, [1, 2], [2, 1], [None, None], [None, None])
     assert metrics["length/controlled_win_rate"].note == "no pair has a verdict"
     assert (metrics["length/win_rate"].worst_low, metrics["length/win_rate"].worst_high) == (0, 1)
+
+
+def test_win_rate_worst_cases(configure, make_case, judged):
     metric = run_of_lengths(configure, make_case, judged, [5] * 4, [4] * 4, [None] * 4, [1.0, 0.0, -1.0, None])[
         "length/win_rate"
     ]
@@ -525,7 +534,7 @@ def test_single_responses_are_compared_across_cases(pointwise, make_case, judged
     assert metrics["length/score_slope_at_grade"].note == "no graded response with a text has a score"
 
 
-def test_length_control_takes_out_what_length_adds_where_it_varies(pointwise, make_case, judged):
+def test_length_control_takes_out_what_length_adds(pointwise, make_case, judged):
     lengths, quality = [10, 100, 1000], [(1.0, 2.0, 1.0), (2.0, 1.0, 1.0), (1.0, 1.0, 2.0), (2.0, 2.0, 1.0)]
     rows = [[(n, q + np.log10(n), q) for n, q in zip(lengths, row, strict=True)] for row in quality]
     controlled = scores(pointwise, make_case, judged, rows, length_control=True)
@@ -535,6 +544,9 @@ def test_length_control_takes_out_what_length_adds_where_it_varies(pointwise, ma
     plain = scores(pointwise, make_case, judged, rows)
     assert plain.metrics["agreement/pearson"].value < 0.9
     assert controlled.metrics["score/mean"] == plain.metrics["score/mean"]
+
+
+def test_length_control_without_grades_or_variation(pointwise, make_case, judged):
     raw = scores(pointwise, make_case, judged, [[(10, 1.0, None), (100, 3.0, None)]], length_control=True)
     assert [v.score for v in raw.verdicts if v.score is not None] == pytest.approx([2, 2])
     same = scores(pointwise, make_case, judged, [[(10, 1.0, None), (10, 3.0, None)]], length_control=True)

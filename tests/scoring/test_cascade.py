@@ -277,7 +277,7 @@ def test_only_one_label_of_a_cluster_chooses():
     assert step["labels"] == dev.sum() / 3
 
 
-def test_pairs_of_a_case_are_decided_one_by_one_and_a_tie_by_the_orders_that_call_it_one():
+def test_pairs_of_a_case_are_decided_one_by_one():
     made = config("small", "large", target=0.8)
     texts = (Response("a"), Response("b"), Response("c"))
     cases = [Case(f"c{i}", f"q {i}", texts, labels={"ann": {"0,1": "A", "0,2": "A", "1,2": "A"}}) for i in range(200)]
@@ -286,6 +286,10 @@ def test_pairs_of_a_case_are_decided_one_by_one_and_a_tie_by_the_orders_that_cal
         for unit in ((0, 1), (0, 2), (1, 2)):
             judgments += both("small", case.id, 1.0, -1.0 if unit == (1, 2) else 1.0, unit)
     assert escalated(made, cases, judgments) == {(case.id, (1, 2)) for case in cases}
+
+
+def test_a_tie_is_as_sure_as_the_orders_that_call_it_one():
+    made = config("small", "large", target=0.8)
     cases = pairs(120, label="TIE")
     judgments = [one for i, case in enumerate(cases) for one in both("small", case.id, 0.0, 0.0 if i % 2 else None)]
     assert escalated(made, cases, judgments) == {(f"c{i}", (0, 1)) for i in range(0, 120, 2)}
@@ -400,9 +404,12 @@ def test_settings_of_which_a_cascade_can_make_nothing_are_refused(settings, said
         config("small", "large", **settings)
 
 
-def test_a_cascade_needs_two_judges_that_are_single_ones():
+def test_a_cascade_needs_two_judges():
     with pytest.raises(ValidationError, match="a cascade needs two judges, but there is only one: add judges"):
         JudgeConfig.model_validate({"vote": "cascade", "judges": [{"model": "n"}]})
+
+
+def test_the_judges_of_a_cascade_are_single_ones():
     panel = {"judges": [{"model": "m"}]}
     with pytest.raises(ValidationError, match="judges of a cascade include a panel"):
         JudgeConfig.model_validate({"vote": "cascade", "judges": [panel, {"model": "n"}]})

@@ -108,9 +108,12 @@ def test_rules_bound_what_is_unknown(rule, met, low, high):
     assert (score.state == "scored") == (low == high)
 
 
-def test_points_before_clipping_and_without_positive_ones():
+def test_points_before_clipping():
     score = score_items(read_items(ITEMS), {"light": False, "sugar": False, "rude": True}, "points")
     assert score.unclipped == pytest.approx((-0.5, -0.5))
+
+
+def test_no_positive_points_is_a_state_and_no_score():
     score = score_items([ChecklistItem("a", "x", points=-1.0)], {"a": False}, "points")
     assert score.state == "no_positive_points"
     assert score.value != score.value
@@ -249,11 +252,14 @@ def test_unknown_item_is_no_score(unknown):
     assert cannot == pytest.approx(0.0 if unknown is None else 1 / 6)
 
 
-def test_samples_and_panels_vote_on_items_and_a_split_is_missing():
+def test_samples_vote_and_a_split_is_missing():
     answers = [(MET, MET), (MET, NOT), (NOT, CANNOT)]
     judgments = [judged("a", k, light=light, sugar=sugar, rude=NOT) for k, (light, sugar) in enumerate(answers)]
     items = scored([case("a")], judgments, "mode.samples=3", "judge.temperature=1").verdicts[0].items
     assert [(item.answer, item.reason) for item in items] == [(MET, "judged"), (None, "split"), (NOT, "judged")]
+
+
+def test_a_panel_votes_on_items_and_keeps_each_judge():
     judgments = [
         judged("a", judge=name, light=light, sugar=MET, rude=NOT)
         for name, light in (("x", MET), ("y", NOT), ("z", MET))

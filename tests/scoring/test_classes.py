@@ -295,7 +295,7 @@ def test_a_panel_votes_on_classes():
     assert unanimous.observed() == pytest.approx(1 / 3)
 
 
-def test_intervals_of_a_rare_class_do_not_collapse_and_means_name_what_they_omit():
+def test_intervals_of_a_rare_class_do_not_collapse():
     # Three rare cases, all found: resampling alone would never see one that is not.
     verdicts, labels = [0] * 47 + [1] * 3, [0] * 47 + [1] * 3
     found = measured(columns_of(verdicts, labels, 2, positive=1))
@@ -303,6 +303,9 @@ def test_intervals_of_a_rare_class_do_not_collapse_and_means_name_what_they_omit
     assert 0.2 < found["class/tpr"].low < 0.6
     assert found["class/mcc"].low < 0.95
     assert found["class/balanced_accuracy"].low < 0.9
+
+
+def test_means_over_classes_name_the_classes_that_they_omit():
     found = measured(columns_of([0, 0, 1, 1], [0, 1, 1, 0]))
     assert found["class/macro_f1"].note == "without 'bad', which no label names"
 
@@ -420,19 +423,18 @@ def test_judges_of_a_panel_vote(votes, name, reason):
     assert dict(found.votes) == votes
 
 
-def test_votes_of_judges_are_weighed_and_a_split_judge_has_none():
+def test_weights_of_judges_count_as_votes():
     said = [judged("pass", judge="x"), judged("fail", judge="y"), judged("fail", judge="z")]
     weighted = config("x", "y", "z", vote="weighted", weights={"x": 3})
     assert verdict(said, weighted).class_name == "pass"
     even = config("x", "y", "z", vote="weighted", weights={"x": 2})
     assert verdict(said, even).reason == "split"
+
+
+def test_a_judge_whose_samples_are_split_has_no_vote():
     said = [judged("pass", 0, "x"), judged("fail", 1, "x"), judged("fail", 0, "y"), judged("fail", 1, "y")]
     found = verdict(said, config("x", "y"))
     assert (found.class_name, dict(found.votes)) == ("fail", {"x": None, "y": "fail"})
-    split = [judged(said, sample, judge) for judge in "xy" for sample, said in enumerate(("pass", "fail"))]
-    assert verdict(split, config("x", "y")).reason == "split"
-    unread = [judged(None, sample, judge) for judge in "xy" for sample in range(2)]
-    assert verdict(unread, config("x", "y")).reason == "missing"
 
 
 def test_every_response_has_a_row_with_its_label_and_those_of_annotators():
@@ -470,6 +472,13 @@ def test_random_votes_agree_with_counting():
         assert winner == expected
 
 
+def test_a_panel_of_split_judges_is_split_and_one_without_answers_is_missing():
+    split = [judged(said, sample, judge) for judge in "xy" for sample, said in enumerate(("pass", "fail"))]
+    assert verdict(split, config("x", "y")).reason == "split"
+    unread = [judged(None, sample, judge) for judge in "xy" for sample in range(2)]
+    assert verdict(unread, config("x", "y")).reason == "missing"
+
+
 def repeated(answers: Sequence[Sequence[str | None]], **more: Any) -> dict[str, Metric]:
     """Return the metrics of cases that are all labeled 'pass' or, every other one, 'fail'."""
     made = config(**more)
@@ -500,12 +509,15 @@ def test_samples_that_contradict_each_other_are_not_missing(samples):
     assert alpha.low < 0 < alpha.high
 
 
-def test_agreement_of_samples_is_corrected_for_chance_and_missing_ones_are_missing():
+def test_agreement_of_samples_is_corrected_for_chance():
     """A judge that says one class in 97% of its answers, at random, agrees with itself in 94% of them by chance."""
     rare = np.random.default_rng(1).random((2000, 2)) < 0.03
     found = repeated([[("pass", "fail")[int(one)] for one in row] for row in rare])
     assert found["samples/flip_rate"].value == pytest.approx(0.06, abs=0.01)
     assert found["samples/alpha"].value == pytest.approx(0.0, abs=0.06)
+
+
+def test_missing_samples_are_missing_and_an_abstention_is_an_answer():
     found = repeated([["pass", "pass"], ["unsure", "fail"], ["pass", None], [None, None]])
     assert (found["samples/flip_rate"].value, found["samples/flip_rate"].n) == (0.5, 2)
     assert found["samples/alpha"].missing == found["samples/unanimous"].missing == 2
@@ -534,10 +546,13 @@ def test_a_judgment_of_another_rubric_is_refused(judgment, said):
         score_run(config(), [CASE], [judgment])
 
 
-def test_labels_and_classes_of_another_rubric_are_refused():
+def test_a_label_of_another_rubric_is_refused():
     case = Case("c", "q", (Response("a", class_name="passed"),))
     with pytest.raises(ConfigError, match="case 'c': the label 'passed' is not one of the classes pass, fail, other"):
         score_run(config(), [case], [])
+
+
+def test_a_class_is_not_scored_on_a_scale():
     scale = config().model_copy(update={"rubric": RunConfig.model_fields["rubric"].default})
     with pytest.raises(ConfigError, match="it was judged by class, and the rubric is a scale"):
         score_run(scale, [CASE], [judged("pass")])

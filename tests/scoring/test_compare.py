@@ -171,14 +171,11 @@ def test_scores_by_wilcoxon_over_cases(scored):
     assert difference(comparison, "agreement/error").metric.high < 0
 
 
-def test_what_is_closer_to_people_gets_the_first_letter_and_normalised_scores_are_resampled(scored, pointwise):
+def test_what_is_closer_to_people_gets_the_first_letter(scored):
     *_, runs = two_scored(scored)
     comparison = compare_runs([*runs, replace(runs[0], name="near too")], SETTINGS, ["agreement/error"])
     shown = {e.run: e.letters for e in comparison.entries if e.metric.name == "agreement/error"}
     assert shown == {"near": "a", "near too": "a", "far": "b"}
-    ranked = [replace(r, config=pointwise(scoring={"normalize": "rank"})) for r in runs]
-    found = difference(compare_runs(ranked, SETTINGS, ["score/mean"]), "score/mean")
-    assert found.test == "paired bootstrap"
 
 
 def test_scores_on_different_scales_are_not_subtracted(scored, pointwise):
@@ -187,6 +184,13 @@ def test_scores_on_different_scales_are_not_subtracted(scored, pointwise):
     names = {d.metric.name for d in compare_runs([one, other], SETTINGS).differences}
     assert not {"score/mean", "agreement/error", "length/score_slope"} & names
     assert "agreement/spearman" in names
+
+
+def test_normalised_scores_are_compared_by_resampling(scored, pointwise):
+    *_, runs = two_scored(scored)
+    ranked = [replace(r, config=pointwise(scoring={"normalize": "rank"})) for r in runs]
+    found = difference(compare_runs(ranked, SETTINGS, ["score/mean"]), "score/mean")
+    assert found.test == "paired bootstrap"
 
 
 def test_a_pointwise_run_meets_a_pairwise_one(scored, run):
@@ -204,13 +208,16 @@ def test_a_pointwise_run_meets_a_pairwise_one(scored, run):
     assert "between/contradiction" not in {d.metric.name for d in alike}
 
 
-def test_runs_without_common_verdicts_or_labels_are_compared_by_what_they_have(run):
+def test_runs_that_read_different_cases_have_no_difference(run):
     labels = ["A", "B", "A"]
     comparison = compare_runs([run("one", labels, [1.0, None, None]), run("two", labels, [None, 1.0, None])], SETTINGS)
     found = difference(comparison, "agreement/accuracy")
     assert (found.metric.value, found.metric.n, found.metric.missing, found.p) == (None, 0, 3, None)
     assert found.test == found.metric.note == "no labeled pair has a verdict in both"
     assert difference(comparison, "between/kappa").metric.note == "no pair has a verdict in both"
+
+
+def test_without_labels_another_metric_is_tested(run):
     labels = [None] * 30
     one = run("one", labels, [1.0, -1.0] * 15)
     two = run("two", labels, [1.0, 0.0] * 15)

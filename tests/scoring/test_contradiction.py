@@ -22,7 +22,7 @@ def both(configure, pointwise, make_case, judged, scores, margins):
     return contradictions(one, two, ScoringConfig(bootstrap=200))
 
 
-def test_what_contradicts_what_and_a_missing_side_nothing(configure, pointwise, make_case, judged):
+def test_what_contradicts_what(configure, pointwise, make_case, judged):
     scores = [[3, 2], [3, 2], [2, 2], [1, 4], [None, 3], [5, 1]]
     margins = [{(0, 1): m} for m in (1, -1, 1, 0, 1, None)]
     metrics = both(configure, pointwise, make_case, judged, scores, margins)
@@ -30,6 +30,9 @@ def test_what_contradicts_what_and_a_missing_side_nothing(configure, pointwise, 
     assert (strict.value, strict.n, strict.missing) == (0.5, 2, 2)
     assert (strict.worst_low, strict.worst_high) == (0.25, 0.75)
     assert (any_.value, any_.n, any_.missing) == (0.75, 4, 2)
+
+
+def test_a_missing_side_of_a_tie_can_contradict_nothing(configure, pointwise, make_case, judged):
     metrics = both(configure, pointwise, make_case, judged, [[2, 2], [3, 2]], [{(0, 1): None}, {(0, 1): 1}])
     strict = metrics["between/contradiction"]
     assert (strict.n, strict.missing, strict.worst_high) == (1, 0, 0)

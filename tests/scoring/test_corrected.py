@@ -187,12 +187,15 @@ def test_a_mean_score_that_is_too_high_is_brought_down(pointwise, make_case, jud
     assert [row["labels"] for row in widths] == [40, 80]
 
 
-def test_two_levels_are_corrected_as_a_rate_and_a_constant_judge_moves_nothing(pointwise, make_case, judged):
+def test_two_levels_are_corrected_as_a_rate(pointwise, make_case, judged):
     rows, judgments, quality, _ = graded([0, 1], make_case, judged, shift=0.3, cases=200, labelled=80)
     scores = score_run(pointwise(rubric={"min": 0, "max": 1}), rows, judgments)
     metric = scores.metrics["corrected/rogan_gladen"]
     assert metric.low < quality.mean() < metric.high
     assert scores.details["corrected"]["notes"] == []
+
+
+def test_a_judge_that_always_says_the_same_moves_nothing(pointwise, make_case, judged):
     rows, _, quality, _ = graded([1, 2], make_case, judged)
     judgments = [judged(str(k), (r,), criteria={"quality": 3}) for k in range(60) for r in (0, 1)]
     scores = score_run(pointwise(), rows, judgments)
@@ -589,15 +592,13 @@ def test_a_system_that_the_judge_flatters_fails(pointwise):
     assert "flat -" in text
 
 
-def test_undecided_systems_and_unknown_probabilities_are_said(pointwise):
+def test_a_few_labels_leave_it_undecided(pointwise):
     systems = {"a": system(1, 12, 5, noise=2.0), "b": system(2, 12, 6, noise=2.0)}
     scores = run_of(pointwise, systems | {"none": system(9, 12, 5, labels=False)})
     assert set(results(scores).values()) == {"undecided", "untested"}
     (tone, text), _ = said(scores)
     assert tone == "info"
     assert "margin of 0.45: the labels do not decide for a " in text
-    systems = {"a": system(1, 40, 4), "b": system(2, 40, 6), "none": system(4, 40, 5, labels=False)}
-    assert said(run_of(pointwise, systems, metadata=["unknown"] * 40)) == []
 
 
 def test_a_system_outside_the_range_of_labeled_scores_is_refused(pointwise):
@@ -628,10 +629,18 @@ def test_nothing_is_corrected_without_two_labeled_systems_and_another(pointwise,
     assert said(scores) == []
 
 
-def test_many_systems_are_counted_and_equal_scores_have_no_line(pointwise):
+def test_labels_picked_with_unknown_probabilities_correct_nothing(pointwise):
+    systems = {"a": system(1, 40, 4), "b": system(2, 40, 6), "none": system(4, 40, 5, labels=False)}
+    assert said(run_of(pointwise, systems, metadata=["unknown"] * 40)) == []
+
+
+def test_many_systems_are_counted_and_five_are_named(pointwise):
     systems = {f"s{k}": system(k, 150, 5) for k in range(7)}
     scores = run_of(pointwise, systems | {"none": system(9, 100, 5, labels=False)}, scoring={"bootstrap": 100})
     assert " and 2 more." in said(scores)[0][1]
+
+
+def test_equal_scores_have_no_line(pointwise):
     systems = {"a": [(5.0, 4.0)] * 20, "b": [(5.0, 6.0)] * 20, "none": [(5.0, None)] * 20}
     scores = run_of(pointwise, systems)
     assert scores.metrics[GAP + "a"].value is None

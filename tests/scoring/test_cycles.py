@@ -55,11 +55,14 @@ def test_chance_among_four(tie_rate, percent):
     assert round(100 * float(chance_rate(4, np.array(tie_rate))), 1) == percent
 
 
-def test_chance_is_known_among_three_simulated_among_many_and_as_enumerated():
+def test_chance_among_three_and_without_ties_among_many():
     assert float(chance_rate(3, np.array(0.0))) == pytest.approx(2 / 8)
     assert float(chance_rate(3, np.array(0.2))) == pytest.approx(2 / 8 * 0.8**3)
     assert float(chance_rate(5, np.array(0.0))) == pytest.approx(1 - 120 / 2**10)
     assert float(chance_rate(7, np.array(0.0))) == pytest.approx(1 - 5040 / 2**21, abs=1e-3)
+
+
+def test_simulated_chance_equals_enumerated():
     np.testing.assert_allclose(simulate_shares(4), enumerate_shares(4), atol=0.012)
     assert cyclic_shares(6) is cyclic_shares(6)
     assert np.array_equal(simulate_shares(6), simulate_shares(6))
@@ -178,11 +181,14 @@ def test_edge_rules(configure, make_case, judged, rule, rate, triads, reversals)
     assert found == [rate, triads, reversals]
 
 
-def test_rules_on_edges_take_the_orders_there_are(configure, make_case, judged):
+def test_a_missing_pass_is_missing_for_the_rules_that_need_it(configure, make_case, judged):
     game = {**RULED, (0, 1): (1, None)}
     for rule, n in [("net", 0), ("both", 0), ("single", 1)]:
         metrics = play(configure, make_case, judged, [game], 3, scoring={"conflict_edges": rule}).metrics
         assert (metrics["conflict/rate"].n, metrics["conflict/rate"].missing) == (n, 1 - n)
+
+
+def test_rules_on_orders_take_the_one_order_there_is(configure, make_case, judged):
     cases = [make_case("c", "abc")]
     judgments = [judged("c", pair, value, swapped=pair == (1, 2)) for pair, (value, _) in RULED.items()]
     config = configure(swap={"policy": "random"}, scoring={"conflict_edges": "net"})

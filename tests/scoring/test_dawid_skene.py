@@ -75,11 +75,14 @@ CROWD_KIT = [0.005551, 0.136516, 0.140854, 0.822805, 0.171517, 0.854304, 0.85876
 # fmt: on
 
 
-def test_probabilities_are_those_of_crowd_kit_and_units_without_votes_have_none():
+def test_probabilities_are_those_of_crowd_kit():
     """Every pattern of four judges, so many times: DawidSkene(n_iter=1000, tol=1e-12) of crowd-kit 1.4.2."""
     votes = np.repeat(list(product(range(2), repeat=4)), COUNTS, axis=0).T
     first = np.cumsum([0, *COUNTS[:-1]])
     assert fit(votes, 2)[1][first] == pytest.approx(CROWD_KIT, abs=1e-5)
+
+
+def test_units_without_votes_have_no_probabilities_and_do_not_count():
     votes = np.array([[0, 1, -1, 1], [0, 1, -1, 0], [1, 1, -1, 1]])
     assert fit(votes, 2)[:, 2].tolist() == [0.0, 0.0]
     assert fit(votes, 2)[:, [0, 1, 3]] == pytest.approx(fit(votes[:, [0, 1, 3]], 2))

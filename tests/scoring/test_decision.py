@@ -85,7 +85,7 @@ def test_a_lean_is_named_whatever_the_decision(kappa):
     assert [limit.kind for limit in decide(pairs(kappa, (0.3, 0.2, 0.4))).limits] == ["lean_a"]
 
 
-def test_leans_of_many_systems_are_held_against_their_number_and_named():
+def test_leans_of_many_systems_are_held_against_their_number():
     systems = {f"decision__lean__system/s{k}": (0.12, 0.01, 0.23, 50) for k in range(8)}
     assert [one.kind for one in decide(pairs((0.8, 0.7, 0.9), decision__lean__longer=(0.2, 0.1, 0.3))).limits] == [
         "lean_longer"
@@ -93,6 +93,9 @@ def test_leans_of_many_systems_are_held_against_their_number_and_named():
     assert decide(pairs((0.8, 0.7, 0.9), **systems)).limits == ()
     one = {"decision__lean__system/s0": (0.12, 0.01, 0.23, 50)}
     assert [limit.subject for limit in decide(pairs((0.8, 0.7, 0.9), **one)).limits] == ["s0"]
+
+
+def test_a_system_that_is_always_first_is_named_instead_of_its_side():
     both = pairs((0.8, 0.7, 0.9), (0.3, 0.2, 0.4), **{"decision__lean__system/x": (0.3, 0.2, 0.4, 400)})
     assert [(limit.kind, limit.subject) for limit in decide(both).limits] == [("lean_system", "x")]
 

@@ -40,18 +40,13 @@ LABELS = truth(200)
 GOOD = right_in(LABELS, 0.9, 1)
 
 
-def test_flips_are_counted_in_both_directions_and_with_ties_and_samples_show_noise():
+def test_flips_are_counted_in_both_directions_and_with_ties():
     before, after = ["A", "A", "B", "TIE", "B", None], ["A", "B", "B", "A", None, "A"]
     found = measured(pairs(before, ["A"] * 6), pairs(after, ["A"] * 6))
     assert (found.flips.value, found.flips.n, found.flips.missing) == (0.5, 4, 2)
     assert found.reversals.value == 0.25
     assert found.lost == 1
     assert (found.noise, found.beyond) == (None, None)
-    twice = [(one, one) if k % 4 else (one, "TIE") for k, one in enumerate(GOOD)]
-    found = measured(pairs(GOOD, LABELS), pairs(twice, LABELS, mode={"name": "pairwise", "samples": 2}))
-    assert found.noise.value == pytest.approx(0.25)
-    assert found.flips.value == pytest.approx(0.125)
-    assert found.noisy is True
 
 
 def test_noise_is_that_of_samples_and_flips_beyond_it_are_half_a_squared_distance():
@@ -69,6 +64,14 @@ def test_noise_is_that_of_samples_and_flips_beyond_it_are_half_a_squared_distanc
     distance = ((shares[0] - shares[1]) ** 2).sum(axis=1).mean() / 2
     assert found.beyond.low < distance < found.beyond.high
     assert found.noisy is False
+
+
+def test_the_noise_of_one_run_with_samples_is_used():
+    twice = [(one, one) if k % 4 else (one, "TIE") for k, one in enumerate(GOOD)]
+    found = measured(pairs(GOOD, LABELS), pairs(twice, LABELS, mode={"name": "pairwise", "samples": 2}))
+    assert found.noise.value == pytest.approx(0.25)
+    assert found.flips.value == pytest.approx(0.125)
+    assert found.noisy is True
 
 
 def test_no_flips_beyond_noise_are_claimed_more_often_than_nominal(monkeypatch, thorough):
@@ -399,7 +402,7 @@ def test_without_resamples_only_counts_have_intervals(monkeypatch):
     assert measured(pairs(GOOD, LABELS), pairs(right_in(LABELS, 0.5, 2), LABELS)).state == "worse"
 
 
-def test_a_case_without_its_labels_and_agreement_above_none():
+def test_a_case_without_its_labels():
     item = ChecklistItem("1", "x", labels={"ann": ("met",)})
     responses = (Response("one", grade=3.0), Response("two", class_name="pass"))
     case = replace(pairs(["A"], ["A"]).cases[0], labels={"ann": "A"}, responses=responses, checklist=(item,))
@@ -407,6 +410,9 @@ def test_a_case_without_its_labels_and_agreement_above_none():
     bare = without_labels(case)
     assert not is_labeled(bare)
     assert [one.text for one in bare.responses] == ["one", "two"]
+
+
+def test_agreement_is_better_if_the_interval_lies_above_none():
     assert measured(pairs(right_in(LABELS, 0.6, 2), LABELS), pairs(GOOD, LABELS)).better
     assert not measured(pairs(GOOD, LABELS), pairs(GOOD, LABELS)).better
     assert not measured(pairs(GOOD, [None] * 200), pairs(GOOD, [None] * 200)).better
@@ -499,12 +505,15 @@ def test_a_changed_judge_raises_an_alarm_and_a_repeated_look_of_the_old_one_does
     assert after.agreement is None
 
 
-def test_evidence_is_found_in_time_and_copies_of_a_case_add_none():
+def test_one_permanently_flipped_answer_of_a_judge_without_noise_is_found_in_time():
     values = np.full((60, 40), 10.0)
     values[30:, 0] = 20.0
     assert change_evidence(values[:2], np.arange(40)) == 0
     assert change_evidence(values[:31], np.arange(40)) < np.log(20)
     assert change_evidence(values, np.arange(40)) >= np.log(20)
+
+
+def test_copies_of_a_case_are_one_cluster_and_add_no_evidence():
     values = np.full((3, 30), 10.0)
     values[2, :6] = 20.0
     assert change_evidence(values, np.arange(30)) >= np.log(20)

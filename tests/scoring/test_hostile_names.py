@@ -144,12 +144,15 @@ def test_no_two_slices_become_one(values):
     assert all(map(is_visible, slices.values))
 
 
-def test_values_of_slices_are_quoted_and_have_distinct_codes():
+def test_values_with_parts_are_json_and_blank_ones_are_quoted():
     values = [{"é": True}, [["a", None]], " ", "plain"]
     cases = [Case(f"c{n}", "q", (), metadata={"kind": value}) for n, value in enumerate(values)]
     assert {*slices_of("kind", cases).values} == {'{"é": true}', '["a", null]', " ", "plain"}
     blank = of_slices(" ")
     texts = [one.text for one in slice_findings(blank.metrics, blank.details["slices"], 0.95)]
     assert any("col  “ ”, " in text for text in texts), texts
+
+
+def test_the_codes_of_slices_are_distinct():
     cases = [Case(str(n), "", (Response("a"),), metadata={"c": value}) for n, value in enumerate(["a=b", "a_3d_b"])]
     assert slices_of("c", cases).values == ("a_3d_b_2", "a_3d_b")

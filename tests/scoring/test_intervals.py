@@ -72,12 +72,15 @@ def test_few_cases_widen_an_interval_as_much_as_they_must(n):
     assert np.mean(held) == pytest.approx(0.945, abs=0.03)
 
 
-def test_resamples_have_as_many_cases_and_chunks_do_not_change_them(monkeypatch):
+def test_every_resample_has_as_many_cases_as_there_are():
     drawn = np.concatenate([weights for _, weights in Clusters.each(17).draw(500, 0)])
     assert drawn.shape == (500, 17)
     assert (drawn.sum(axis=1) == 17).all()
     assert drawn.mean() == 1
     assert drawn.var(axis=0) == pytest.approx(np.full(17, 1 - 1 / 17), rel=0.35)
+
+
+def test_chunks_do_not_change_what_is_drawn(monkeypatch):
     whole = np.concatenate([weights for _, weights in Clusters.each(11).draw(50, 1)])
     monkeypatch.setattr(clusters, "CHUNK", 33)
     parts = list(Clusters.each(11).draw(50, 1))
@@ -524,21 +527,27 @@ def clusters_by(cases, **scoring):
     return None if found.number is None else found.number.tolist()
 
 
-def test_cases_on_one_prompt_are_a_cluster_unless_it_says_nothing():
+def test_cases_on_one_prompt_are_a_cluster():
     assert clusters_by(cases_of(["why?", "how?", " why? ", "how?", "who?"])) == [0, 1, 0, 1, 2]
+
+
+def test_a_prompt_that_says_nothing_makes_no_cluster():
     assert clusters_by(cases_of(["rate this"] * 4)) is None
     assert clusters_by(cases_of(["", "", "why?", "why?"])) == [0, 1, 2, 2]
     apart = [replace(case, context=f"text {k}") for k, case in enumerate(cases_of(["sum up", "sum up", "who?"]))]
     assert clusters_by(apart) is None
 
 
-def test_a_column_or_the_questions_of_mt_bench_make_clusters():
+def test_a_column_makes_clusters():
     cases = cases_of(["a", "a", "b", "c"], [{"topic": "x"}, {"topic": 1}, {"topic": "x"}])
     assert clusters_by(cases, scoring={"cluster": "topic"}) == [0, 1, 0, 2]
     assert clusters_by(cases, scoring={"cluster": "id"}) is None
     with pytest.raises(ConfigError, match="no case has this column") as error:
         clusters_by(cases, scoring={"cluster": "topics"})
     assert "did you mean 'topic'" in str(error.value)
+
+
+def test_mt_bench_has_its_questions():
     cases = cases_of(["turn 1", "turn 2", "other"], [{"question_id": 81}, {"question_id": 81}, {"question_id": 82}])
     assert clusters_by(cases, dataset={"benchmark": "mt_bench"}) == [0, 0, 1]
 

@@ -93,7 +93,7 @@ def test_ranks_have_intervals_that_hold_who_may_be_better():
     assert rows == {"0": (1, 1, 2), "1": (2, 1, 2), "2": (3, 3, 3)}
 
 
-def test_few_cases_or_judges_at_chance_are_not_non_inferior():
+def test_few_cases_that_agree_do_not_show_non_inferiority():
     def behind(n):
         (row,) = rank([judge("0", (0, 0.9), 0.3, n), judge("1", (0, 0.9), 0.1, n)], SETTINGS).rows[1:]
         assert row.behind.value == 0.0
@@ -101,6 +101,9 @@ def test_few_cases_or_judges_at_chance_are_not_non_inferior():
 
     assert behind(8) == (pytest.approx(-0.324, abs=1e-3), False)
     assert behind(400) == (pytest.approx(-0.0095, abs=1e-3), True)
+
+
+def test_no_judge_at_chance_is_non_inferior():
     rows = rank([judge("0", (0, 0.52), 0.3), judge("1", (0, 0.51), 0.1)], SETTINGS).rows
     assert [(row.decision.reason, row.non_inferior) for row in rows] == [("chance", None), ("chance", False)]
 
@@ -184,10 +187,12 @@ def test_pairs_of_one_case_do_not_count_as_cases_of_their_own():
     assert row.behind.low < -0.15, "the interval over cases needs no resamples"
 
 
-def test_missing_verdicts_are_in_no_test_and_without_labels_orders_that_agree_are_counted():
+def test_missing_verdicts_are_in_neither_side_of_a_test():
     board = rank([contender("0", [1] * 10 + [None] * 10), contender("1", [0] * 5 + [None] * 5 + [0] * 10)], SETTINGS)
     assert board.contrasts[0].p == pytest.approx(float(stats.binomtest(5, 5).pvalue))
 
+
+def test_without_labels_orders_that_agree_are_counted():
     def consistent(job, flags):
         verdicts = [
             Verdict(f"c{k}", (0, 1), "A", None, "judged", orders=Orders("A", "A" if flag else "B", flag))
@@ -302,13 +307,10 @@ def test_verdicts_on_single_responses_are_not_counted_as_pairs():
     assert with_singles.contrasts[0].p == rank([contender("0", first), contender("1", second)], SETTINGS).contrasts[0].p
 
 
-def test_jobs_without_scores_or_pairs_in_common_keep_their_order():
+def test_nothing_to_rank_by_keeps_the_jobs_in_order():
     board = rank([Contender(job, job, "d", {}, ()) for job in "ab"], SETTINGS)
     assert (board.by, board.contrasts) == (None, ())
     assert [row.job for row in board.rows] == ["a", "b"]
-    board = rank([contender("0", [1, None]), contender("1", [None, 1])], SETTINGS)
-    behind = [row.behind for row in board.rows if row.behind is not None]
-    assert [(one.value, one.note) for one in behind] == [(None, "no pair was read in both")]
 
 
 def test_the_columns_begin_with_what_ranks_and_leave_out_what_never_differs():
@@ -317,6 +319,12 @@ def test_the_columns_begin_with_what_ranks_and_leave_out_what_never_differs():
     jobs[1] = contender("1", [1, 0], 2.0)
     assert rank(jobs, SETTINGS).main_columns() == ["agreement/accuracy", "cost/per_case"]
     assert rank(jobs[:1], SETTINGS).main_columns() == ["agreement/accuracy", "cost/per_case"]
+
+
+def test_jobs_without_a_pair_in_common_have_no_difference():
+    board = rank([contender("0", [1, None]), contender("1", [None, 1])], SETTINGS)
+    behind = [row.behind for row in board.rows if row.behind is not None]
+    assert [(one.value, one.note) for one in behind] == [(None, "no pair was read in both")]
 
 
 @pytest.mark.parametrize(
@@ -355,12 +363,15 @@ def test_a_case_costs_what_its_answers_cost_each_counted_once(configure, make_ca
     assert (cost.low, cost.high) == (pytest.approx(0.1), pytest.approx(0.75))
 
 
-def test_prices_of_shared_answers_count_for_each_case_and_unknown_ones_are_not_0(configure, make_case, judged):
+def test_an_unknown_price_is_no_price_of_0(configure, make_case, judged):
     config = configure(swap={"policy": "none"})
     metrics = score_run(config, [make_case("one")], [answered(judged, "one", None, 2.0, "k1")]).metrics
     assert metrics["cost/per_case"].value is None
     assert metrics["cost/per_case"].note == "no answer has a price"
     assert metrics["latency/per_case"].value == 2.0
+
+
+def test_an_answer_that_two_cases_share_counts_for_each(configure, make_case, judged):
     config, cases = configure(swap={"policy": "none"}), [make_case("one"), make_case("two")]
     judgments = [answered(judged, name, 0.5, 2.0, "k") for name in ("one", "two")]
     cost = score_run(config, cases, judgments).metrics["cost/per_case"]

@@ -124,8 +124,11 @@ def parsed(path: Path) -> tuple[ast.Module, dict[str, list[ast.AST]]]:
     return tree, scopes
 
 
-def test_every_note_in_the_code_and_of_a_run_is_in_the_catalog():
+def test_every_note_in_the_code_is_in_the_catalog():
     assert unknown((path, *note) for path in FILES for note in notes_in(path)) == [], ADD
+
+
+def test_every_note_of_a_run_is_in_the_catalog():
     files = [
         path for name in NOTED for path in ([ROOT / name] if name.endswith(".py") else (ROOT / name).rglob("*.py"))
     ]
@@ -178,12 +181,15 @@ def test_a_note_is_found_with_its_arguments_in_both_languages(text):
     )
 
 
-def test_notes_of_several_parts_or_with_places_are_translated():
+def test_several_parts_are_translated_one_by_one_and_unknown_ones_stay():
     note = "no response has a score; a remark of a plug-in; no label is 'cases'; "
     english, chinese = in_every_language(note_text(note))
     assert english == note.removesuffix("; ")
     assert chinese == "没有回答有分数；a remark of a plug-in；没有标注为“cases”"
     assert in_every_language(note_text("")) == ("", "")
+
+
+def test_counts_and_places_of_what_a_note_names():
     same = in_every_language(note_text("cases with two identical responses: 3 (first: data.jsonl:7)"))[1]
     assert same == "两个回答完全相同的样本：3（首见于 data.jsonl:7）"
     dropped = in_every_language(note_text("rows dropped by dataset.filter: 1,204 of 4,000"))[1]

@@ -136,9 +136,12 @@ def test_holm_equals_statsmodels(p):
     assert holm(p) == pytest.approx(multipletests(p, method="holm")[1], abs=1e-12)
 
 
-def test_the_smallest_detectable_difference_and_tests_without_a_p_value():
+def test_tests_without_a_p_value_are_not_of_the_family():
     assert holm([0.02, None, 0.04]) == [0.04, None, 0.04]
     assert holm([]) == []
+
+
+def test_the_smallest_detectable_difference():
     # Two groups of n at standard deviation 1 have a standard error of sqrt(2 / n).
     effect = NormalIndPower().solve_power(nobs1=80, alpha=0.05, power=0.8, ratio=1)
     assert smallest_detectable(np.sqrt(2 / 80), 0.95, 1) == pytest.approx(effect, abs=1e-5)

@@ -108,14 +108,20 @@ def test_votes_are_what_the_obvious_way_of_counting_gives(values, how, quorum, t
     assert verdict.winner == expected
 
 
-def test_quorum_and_weights_decide_which_judges_vote():
+def test_half_of_the_judges_are_the_quorum_unless_said():
     assert votes_on(panel("x", "y"), (1, None)).winner == "A"
     assert votes_on(panel("x", "y", judge={"quorum": 2}), (1, None)).winner is None
     assert votes_on(panel(judge={"quorum": 1}), (None, None, -1)).winner == "B"
+
+
+def test_a_judge_without_any_judgment_counts_for_the_quorum():
     case = Case("c", "q", PAIR)
     assert verdicts_of(panel(), [case], [judged("x", 1.0)])[0].winner is None
     scores = score_run(panel(), [case], [judged("x", 1.0), judged("y", 1.0)])
     assert scores.verdicts[0].winner == "A"
+
+
+def test_a_judge_of_weight_0_has_no_vote():
     weighted = {"vote": "weighted", "weights": {"x": 0, "y": 0}, "quorum": 1}
     assert votes_on(panel(judge=weighted), (1, 1, -1)).winner == "B"
     assert votes_on(panel(judge=weighted), (1, 1, None)).winner is None
@@ -355,11 +361,14 @@ def test_judges_that_the_config_does_not_know_are_a_panel_all_the_same(configure
     assert scores.verdicts[0].votes == {"p": "A", "q": "A"}
 
 
-def test_the_order_of_judgments_does_not_matter_and_several_judges_are_not_resolved_as_one():
+def test_the_order_of_judgments_does_not_matter():
     rows = [(1, -1, None), (0, 1, 1), (1, 1, 1)]
     cases = cases_of(3, label="A")
     judgments = [judged(n, v, case=str(k)) for k, row in enumerate(rows) for n, v in zip(NAMES, row, strict=True)]
     assert score_run(panel(), cases, judgments) == score_run(panel(), cases, judgments[::-1])
+
+
+def test_judgments_of_several_judges_are_not_resolved_as_those_of_one():
     cases = [Case("c", "q", PAIR), Case("d", "q", PAIR)]
     judgments = read_judgments(cases, [judged("x", 1.0), judged("y", 1.0, "d")], ("quality",))
     with pytest.raises(ConfigError, match="expected the judgments of one judge, found several: x, y"):

@@ -141,7 +141,7 @@ def test_three_copies_of_a_judge_are_one_vote():
     assert "200 labels): 3 judges count as 1.0 [1.0, 1." in text
 
 
-def test_independent_judges_are_as_many_votes_if_there_are_enough_labels():
+def test_independent_judges_are_as_many_votes():
     g = np.random.default_rng(5)
     labels = labels_of(400)
     scores = run_of([wrong_at(labels, g.random(400) < 0.25) for _ in range(3)], labels)
@@ -149,6 +149,9 @@ def test_independent_judges_are_as_many_votes_if_there_are_enough_labels():
     ((tone, text),) = said(scores)
     assert tone == "info"
     assert text.startswith("The judges are not shown to err on the same units (correlation of errors ")
+
+
+def test_too_few_labels_are_said_to_be_too_few():
     g = np.random.default_rng(6)
     labels = labels_of(20)
     scores = run_of([wrong_at(labels, g.random(20) < 0.25) for _ in range(3)], labels)

@@ -113,9 +113,12 @@ def test_what_has_no_finite_estimate_has_none(wins):
     assert np.isnan(log_v).all()
 
 
-def test_ties_alone_make_no_rating_finite_and_win_rates_rank():
+def test_ties_alone_do_not_make_a_rating_finite():
     wins, ties = np.array([[[0.0, 5.0], [0.0, 0.0]]]), np.array([[[0.0, 3.0], [3.0, 0.0]]])
     assert np.isnan(fit(wins, ties)[0]).all()
+
+
+def test_win_rate_copeland_and_rank():
     wins = np.array([[[0, 3, 1], [1, 0, 2], [1, 1, 0.0]]])
     ties = np.array([[[0, 2, 0], [2, 0, 0], [0, 0, 0.0]]])
     found = standing(wins, ties)
@@ -402,11 +405,9 @@ def test_a_pair_is_won_by_the_higher_place_and_missing_where_one_was_left_out(ra
             assert pair.value is None
 
 
-def test_pairs_of_a_list_are_shown_as_it_had_them_with_whole_margins():
+def test_each_pair_is_shown_as_the_list_had_it():
     pairs = {pair.unit: pair.shown for pair in implied(listed(((0, 1, 2, 3),), shown=(2, 0, 3, 1)), 2, 0)}
     assert pairs == {(0, 1): (0, 1), (0, 2): (2, 0), (0, 3): (0, 3), (1, 2): (2, 1), (1, 3): (3, 1), (2, 3): (2, 3)}
-    (pair,) = implied(listed(((1,), (0,)), (0, 1)), 2, 0)
-    assert pair.value == -1.0
 
 
 def test_a_pair_judgment_passes_through():
@@ -415,6 +416,11 @@ def test_a_pair_judgment_passes_through():
     assert not is_list(pair)
     assert (len(judgments.asked), len(judgments.of_units(2)), len(judgments.of_units(1))) == (2, 1 + 6, 4)
     assert not len(read_judgments([CASE], [pair], ["quality"]).of_units(1))
+
+
+def test_two_responses_ranked_are_a_win_of_the_whole_margin():
+    (pair,) = implied(listed(((1,), (0,)), (0, 1)), 2, 0)
+    assert pair.value == -1.0
 
 
 def test_verdicts_on_responses_and_on_pairs(configure):
@@ -495,13 +501,16 @@ def test_rankings_by_criterion_are_weighted_into_margins_and_scores(configure):
         assert of[0,].criteria == pytest.approx({"x": 0.5, "y": 1.0})
 
 
-def test_samples_are_averaged_and_single_responses_do_not_mix_with_lists(configure):
+def test_samples_are_averaged(configure):
     case = Case("c", "q", CASE.responses[:3])
     judgments = [listed(((0,), (1,), (2,)), (0, 1, 2), 0), listed(((1,), (0,), (2,)), (2, 1, 0), 1)]
     config = configure(mode={"name": "listwise"}, swap={"policy": "random"})
     of = {verdict.unit: verdict for verdict in verdicts_of(config, [case], judgments)}
     assert of[0,].score == pytest.approx(0.75)
     assert of[2,].score == 0.0
+
+
+def test_single_responses_and_lists_do_not_mix(configure):
     single = Judgment("c", (0,), (0,), 0, "m", "ok", 1.0)
     with pytest.raises(ConfigError, match="judgments of 1 and 4 responses cannot be scored together"):
         score_run(configure(mode={"name": "listwise"}), [CASE], [single, listed(((0, 1, 2, 3),))])

@@ -46,14 +46,12 @@ def test_an_overconfident_judge_is_set_right(configure, make_case, judged):
     assert set(scores.details["reliability"]) == {"stated", "temperature", "isotonic"}
 
 
-def test_the_slope_equals_the_slow_penalized_one_and_needs_confidence_that_varies(configure, make_case, judged):
+def test_the_slope_equals_the_slow_penalized_one(configure, make_case, judged):
     confidence, right = judge(3, 80, 2.0)
     logit = np.log(confidence / (1 - confidence))
     metric = run(configure, make_case, judged, confidence, right).metrics["calibration/slope"]
     assert metric.value == pytest.approx(slow_fit(logit[:, None], right)[0], abs=1e-6)
     assert metric.low < metric.value < metric.high
-    metric = run(configure, make_case, judged, [0.5] * 30, [True, False] * 15).metrics["calibration/slope"]
-    assert metric.note == "every confidence is 0.5"
 
 
 @given(
@@ -100,6 +98,11 @@ def test_too_few_cases_are_not_recalibrated(configure, make_case, judged):
         assert "fewer than 20 cases" in metric.note
     assert set(scores.details["reliability"]) == {"stated"}
     assert "reliability" not in run(configure, make_case, judged, [], []).details
+
+
+def test_confidence_that_never_varies_from_a_half(configure, make_case, judged):
+    metric = run(configure, make_case, judged, [0.5] * 30, [True, False] * 15).metrics["calibration/slope"]
+    assert metric.note == "every confidence is 0.5"
 
 
 def test_the_reliability_curve(configure, make_case, judged):
@@ -185,10 +188,13 @@ def test_a_search_that_is_cut_short_returns_what_it_reached(monkeypatch, bound):
     assert low < best[1] < high
 
 
-def test_a_fit_needs_independent_columns_and_its_interval_ends_where_information_vanishes():
+def test_columns_that_depend_on_each_other_have_no_fit():
     assert "collinear" in penalized_fit(np.ones((4, 2)), np.array([0.0, 1.0, 0.0, 1.0])).reason
     assert "collinear" in penalized_fit(np.ones((0, 2)), np.zeros(0)).reason
-    # At a confidence that no sample of three reaches, the ends are far off, but finite.
+
+
+def test_an_interval_ends_where_the_information_vanishes():
+    """At a confidence that no sample of three reaches, the ends are far off, but finite."""
     x, y = np.array([-1.0, 0.5, 1.0]), np.array([0.0, 1.0, 1.0])
     fitted = penalized_fit(x[:, None], y).coefficients
     low, high = model(x[:, None], y).interval(fitted, 0, 1e4)

@@ -116,12 +116,13 @@ def test_judgments_that_do_not_belong(configure, make_case, judged, passes, chan
         score_run(configure(), [make_case("c")], [*passes("c", 1, 1), extra])
 
 
-def test_a_response_scored_twice_is_refused_and_a_mode_of_ones_own_known_by_its_judgments(
-    pointwise, make_case, judged, configure
-):
+def test_a_response_scored_twice(pointwise, make_case, judged):
     twice = [judged("c", (1,), criteria={"quality": 3})] * 2
     with pytest.raises(ConfigError, match=r"responses \[1\] have two judgments"):
         score_run(pointwise(), [make_case("c")], twice)
+
+
+def test_a_mode_of_ones_own_is_known_by_its_judgments(configure, make_case, judged):
     config = configure(mode={"name": "mine"}, swap={"policy": "none"})
     assert "position/consistency" in score_run(config, [make_case("c")], [judged("c", (0, 1), 1.0)]).metrics
     assert "score/mean" in score_run(config, [make_case("c")], [judged("c", (0,), 1.0)]).metrics
@@ -475,14 +476,12 @@ def test_a_metric_of_a_criterion_needs_that_criterion(configure):
             assert fits(match, configure(), lambda: []) is expected
 
 
-def test_clusters_are_told_where_there_are_any_and_a_column_that_no_case_has():
+def test_a_column_for_clusters_that_no_case_has():
     cases = [Case("c", "question", (Response("x"),), metadata={"topic": "history"})]
     for column in (None, "id", "prompt", "topic"):
         check_column(column, iter(cases))
     with pytest.raises(ConfigError, match="no case has this column; did you mean 'topic'"):
         check_column("topics", cases)
-    assert Clusters.each(3).note() is None
-    assert Clusters.by_key([1, 1, 2], "topic").note() is not None
 
 
 def test_correlations_without_different_grades_or_with_too_many_rows_have_no_bounds(monkeypatch):
@@ -491,3 +490,8 @@ def test_correlations_without_different_grades_or_with_too_many_rows_have_no_bou
     assert pearson_bounds(np.arange(3.0), equal, none, (0.0, 5.0)) == (None, None)
     monkeypatch.setattr(correlation, "LARGEST", 2)
     assert pearson_bounds(np.arange(3.0), np.arange(3.0), none, (0.0, 5.0)) == (None, None)
+
+
+def test_clusters_are_told_only_where_there_are_any():
+    assert Clusters.each(3).note() is None
+    assert Clusters.by_key([1, 1, 2], "topic").note() is not None

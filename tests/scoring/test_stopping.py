@@ -103,7 +103,7 @@ def test_a_run_that_stops_has_sequences_for_what_can_stop_it():
     assert unset.metrics["win_rate/a"] == before
 
 
-def test_settled_is_what_the_interval_says_and_a_metric_without_a_value_has_no_sequence():
+def test_a_metric_without_a_value_has_no_sequence():
     cases, judgments = judged("pairs", 6, 2)
     made = config("runner.stop={metric: agreement/accuracy, width: 0.5, largest: 2}")
     unlabeled = [Case(case.id, case.prompt, case.responses) for case in cases]
@@ -111,13 +111,6 @@ def test_settled_is_what_the_interval_says_and_a_metric_without_a_value_has_no_s
     assert found.metrics["agreement/accuracy"].low is None
     assert "sequence" not in found.details
     assert found.metrics["win_rate/a"].note == NOTE
-    made = config(STOP)
-    metric = Metric("win_rate/a", 0.5, 0.25, 0.75)
-    assert is_settled(made, {"win_rate/a": metric})
-    assert not is_settled(made, {"win_rate/a": Metric("win_rate/a", 0.5, 0.25, 0.76)})
-    assert not is_settled(made, {"win_rate/a": Metric("win_rate/a", None)})
-    assert not is_settled(made, {})
-    assert not is_settled(config(), {"win_rate/a": metric})
 
 
 def test_what_cannot_stop_a_run():
@@ -132,6 +125,16 @@ def test_what_cannot_stop_a_run():
         Statistic("win_rate/a", rate.columns, rate.value, 4, unread=rate.unread, weights=np.ones(4)),
     ):
         assert not can_stop(other)
+
+
+def test_settled_is_what_the_interval_says():
+    made = config(STOP)
+    metric = Metric("win_rate/a", 0.5, 0.25, 0.75)
+    assert is_settled(made, {"win_rate/a": metric})
+    assert not is_settled(made, {"win_rate/a": Metric("win_rate/a", 0.5, 0.25, 0.76)})
+    assert not is_settled(made, {"win_rate/a": Metric("win_rate/a", None)})
+    assert not is_settled(made, {})
+    assert not is_settled(config(), {"win_rate/a": metric})
 
 
 def test_sums_of_later_clusters_are_added():

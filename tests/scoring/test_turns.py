@@ -198,25 +198,31 @@ def test_items_of_checklists_agree_one_by_one():
     check(metrics, {EARLY: (1.0, 2, 2), LATE: (0.75, 4, 0)})
 
 
-def test_a_missing_verdict_before_the_first_failure_is_no_score_and_an_abstention_no_failure():
+def test_a_missing_verdict_before_the_first_failure_is_not_a_score():
     p, f = ("pass", "pass"), ("fail", "fail")
     metrics = run_of([[p, (None, "pass"), f], [p, f, (None, "pass")], [p, p, p]])
     exact = metrics[EXACT]
     assert (exact.value, exact.n, exact.missing) == (1.0, 2, 1)
     assert (exact.worst_low, exact.worst_high) == (pytest.approx(2 / 3), 1.0)
     assert exact.note == "a class other than 'pass' fails"
+
+
+def test_an_abstention_is_not_a_failure():
     rubric = CLASSES | {"abstain": "cannot tell"}
     metrics = run_of([[("cannot tell", "pass"), ("pass", "pass")]], rubric=rubric)
     assert (metrics[EXACT].value, metrics[EXACT].missing) == (None, 1)
 
 
-def test_numbers_of_turns_are_unique_or_there_are_no_such_metrics():
+def test_without_numbers_of_turns_there_are_no_such_metrics():
     plain = {0: {"turn": "1"}, 1: {"turn": True}, 2: {"turns": 0}, 3: {"turns": 10**30}}
     part = [("pass", "pass")]
     assert not any(name.startswith("turns/") for name in run_of([part] * 4, metadata=plain))
     mixed = run_of([part, [*part, *part]], metadata={0: {"turn": None}})
     assert mixed[EARLY].n == mixed[LATE].n == 1
     assert mixed[NONE].n == 1
+
+
+def test_two_cases_with_one_number_are_not_two_turns():
     part = ("pass", "pass")
     metrics = run_of([[part, part], [part, part]], metadata={1: {"conversation": "c0"}})
     assert (metrics[EXACT].n, metrics[EXACT].missing, metrics[NONE].n) == (0, 0, 0)

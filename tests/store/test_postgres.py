@@ -286,12 +286,15 @@ def test_what_the_user_must_do_is_said(url, postgres):
     assert execute(url, "SELECT to_regclass('evalkit_store')") == [(None,)]
 
 
-def test_a_shared_connection_is_noticed_and_a_config_with_the_password_refused(store, url):
+def test_a_pooler_that_shares_a_connection_is_noticed(store, url):
     assert store.claim("a")
     store._session.run(lambda connection: connection.execute("SELECT pg_advisory_unlock_all()"))
     with pytest.raises(StoreError, match="transaction pooling") as error:
         store.release("a")
     one_line(error.value)
+
+
+def test_a_config_with_the_password_is_refused():
     for url in ("postgresql://me:hidden@h/db", "postgresql://h/db?user=me&password=hidden"):
         assert dict(secrets_of({"store": {"url": url}}))
     assert not dict(secrets_of({"store": {"url": "postgresql://me@h:5432/db"}}))

@@ -64,10 +64,13 @@ def test_another_sweep_is_only_replaced_if_the_user_asks(tmp_path, hashes):
     assert not (named / "manifest.json").exists()
 
 
-def test_a_run_folder_or_one_that_cannot_be_written_is_no_place_for_a_sweep(tmp_path):
+def test_a_run_folder_is_no_place_for_a_sweep(tmp_path):
     job(tmp_path, HASHES[0])
     with pytest.raises(ConfigError, match=r"contains a run; choose another folder with hydra\.sweep\.dir"):
         sweeps.check_free(tmp_path, HASHES)
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "file").write_text("", "utf-8")
     with (
         pytest.raises(ConfigError, match=r"choose another folder with hydra\.sweep\.dir"),

@@ -66,7 +66,7 @@ def choosing(good: str) -> Callable[[dict[str, Any]], Reply]:
     return judging(lambda first, _: ("A" if first.startswith(good) else "B", 0.8))
 
 
-async def test_of_samples_every_part_is_the_majority_or_the_mean(provider, overrides):
+async def test_of_samples_every_part_is_the_majority(provider, overrides):
     provider.rule = in_turn(choosing("bad"), choosing("good"), choosing("good"))
     words = [*overrides, "mode.samples=3", "judge.temperature=1", "scoring.combine=majority", "runner.concurrency=1"]
     result = await evalkit.pairwise_compare(INPUT, overrides=words)
@@ -76,6 +76,9 @@ async def test_of_samples_every_part_is_the_majority_or_the_mean(provider, overr
     assert result.overall_reasoning == f"Response A is better: {INPUT['responseA']}"
     assert result.position_consistency is not None
     assert result.position_consistency.consistent is True
+
+
+async def test_of_scored_samples_every_part_is_the_mean(provider, overrides):
     scores = iter([5, 5, 2])
     provider.rule = lambda body: scoring(dict.fromkeys(("accuracy", "clarity", "completeness"), next(scores)))(body)
     words = [*overrides, "mode.samples=3", "judge.temperature=1", "runner.concurrency=1"]

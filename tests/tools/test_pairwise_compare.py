@@ -112,12 +112,15 @@ async def test_an_answer_that_cannot_be_read_is_no_winner(unread, provider, over
     json.dumps(result.model_dump(by_alias=True), allow_nan=False)
 
 
-async def test_a_failed_call_or_a_refusal_is_no_winner(provider, overrides):
+async def test_a_call_that_fails_is_no_winner(provider, overrides):
     provider.rule = lambda body: refused(500, "boiler room on fire")
     result = await evalkit.pairwise_compare(INPUT, overrides=[*overrides, "runner.retries=0"])
     assert (result.success, result.winner) == (False, None)
     assert result.error is not None
     assert "boiler room on fire" in result.error
+
+
+async def test_a_refusal_is_no_winner(provider, overrides):
     provider.rule = lambda body: said(None, refusal="I cannot judge this.")
     result = await evalkit.pairwise_compare(INPUT, overrides=overrides)
     assert (result.success, result.winner) == (False, None)

@@ -37,7 +37,7 @@ def test_params_are_flat_short_and_hide_passwords(make_result, tmp_path):
     assert len(contents.params(replace(result, config=config))["prompt.template"]) == contents.MAX_PARAM
 
 
-def test_metrics_carry_intervals_and_leave_out_missing_values_and_unknown_costs(make_result, tmp_path):
+def test_metrics_carry_intervals_and_leave_missing_values_out(make_result, tmp_path):
     metrics = contents.metrics(make_result(tmp_path), every=True)
     assert metrics["agreement/accuracy"] == 0.75
     assert (metrics["agreement/accuracy/low"], metrics["agreement/accuracy/high"]) == (0.5, 0.9)
@@ -45,7 +45,6 @@ def test_metrics_carry_intervals_and_leave_out_missing_values_and_unknown_costs(
     assert "position/consistency/low" not in metrics
     assert not [name for name in metrics if name.startswith("agreement/kappa")]
     assert (metrics["calls/sent"], metrics["tokens/prompt"], metrics["cost_usd"]) == (16, 1600, 0.25)
-    assert "cost_usd" not in contents.metrics(replace(make_result(tmp_path), cost_usd=None))
 
 
 def test_the_main_metrics_are_at_most_40_and_in_the_order_of_the_leaderboard(make_result, tmp_path):
@@ -57,6 +56,10 @@ def test_the_main_metrics_are_at_most_40_and_in_the_order_of_the_leaderboard(mak
     assert shown[:2] == ["agreement/accuracy", "agreement/accuracy_per_order"]
     assert list(metrics)[-3:] == ["calls/sent", "calls/failed", "cost_usd"]
     assert len(contents.metrics(replace(make_result(tmp_path), metrics=many), every=True)) > 3 * len(names)
+
+
+def test_an_unknown_cost_is_not_a_cost_of_0(make_result, tmp_path):
+    assert "cost_usd" not in contents.metrics(replace(make_result(tmp_path), cost_usd=None))
 
 
 def test_a_tag_is_the_decision_and_one_more_for_each_judge_of_a_panel(make_result, tmp_path):
@@ -96,19 +99,25 @@ def test_tables_start_with_what_identifies_a_row_and_drop_empty_columns(make_res
     assert len(items) == len(set(items)) == 16
 
 
-def test_a_table_is_capped_says_so_and_may_have_no_rows(make_result, tmp_path, monkeypatch):
+def test_a_table_is_capped_and_says_so(make_result, tmp_path, monkeypatch):
     monkeypatch.setattr(contents, "MAX_ROWS", 10)
     result = make_result(tmp_path)
     tables = {"judgments": contents.judgment_table(result), "verdicts": contents.verdict_table(result)}
     assert [len(table["data"]) for table in tables.values()] == [10, 8]
     said = contents.table_note(tables, result)
     assert said == "tables hold the first 10 of 16 judgments; the .jsonl files have all rows"
+
+
+def test_a_table_of_long_texts_holds_fewer_rows(make_result, tmp_path, monkeypatch):
     result = make_result(tmp_path)
     cases = tuple(replace(case, prompt="x" * 3_000) for case in result.cases)
     monkeypatch.setattr(contents, "MAX_TABLE", 10_000)
     assert len(contents.verdict_table(replace(result, cases=cases))["data"]) == 3
     monkeypatch.setattr(contents, "MAX_TABLE", 1)
     assert len(contents.verdict_table(result)["data"]) == 1
+
+
+def test_a_table_without_rows_is_a_table(make_result, tmp_path):
     table = contents.verdict_table(replace(make_result(tmp_path), verdicts=()))
     assert json.loads(json.dumps(table)) == {"columns": [], "data": []}
 
@@ -271,24 +280,33 @@ def test_a_prompt_goes_by_its_template(template, name):
     assert registered_name("zh/成对.md.j2") != registered_name("zh/单个.md.j2")
 
 
-def test_traces_are_chosen_of_every_kind_and_never_more_than_there_are(make_result, tmp_path):
+def test_every_kind_is_chosen_before_any_twice(make_result, tmp_path):
     result = make_result(tmp_path, cases=40)
     assert [j.case_id for j in choose(result, 8)] == ["c1", "c1", "c2", "c2", "c3", "c3", "c0", "c0"]
     assert choose(result, 8) == choose(result, 8)
+
+
+def test_no_more_than_there_are_and_none_when_none_is_wanted(make_result, tmp_path):
     result = make_result(tmp_path, cases=4)
     assert len(choose(result, 100)) == 8
     assert choose(result, 0) == []
+
+
+def test_judgments_without_a_verdict_are_not_lost(make_result, tmp_path):
     result = replace(make_result(tmp_path, cases=4), verdicts=())
     assert len(choose(result, 100)) == 8
 
 
-def test_rationales_and_labels_of_single_responses_are_read():
+def test_rationale_reads_both_answer_shapes():
     pair = {"comparison": [{"criterion": "x", "reasoning": "because"}], "result": {"reasoning": "overall"}}
     assert (rationale(pair, "x"), rationale(pair, "y"), rationale(pair)) == ("because", None, "overall")
     single = {"scores": {"x": {"score": 3, "justification": "fair"}}}
     assert rationale(single, "x") == "fair"
     assert rationale(None) is None
     assert rationale({"scores": "none"}, "x") is None
+
+
+def test_the_label_of_a_single_response_is_its_grade():
     verdict = Verdict("c", (1,), None, 3.0, "judged")
     case = Case("c", "?", (Response("a"), Response("b", grade=4.5)))
     assert label_of(verdict, case) == 4.5

@@ -80,7 +80,7 @@ def board(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"by": "agreement/accuracy", "rows": list(rows), "sweep": sweep, **more}
 
 
-def test_a_board_becomes_params_tags_and_metrics_and_the_choice_of_each_dataset():
+def test_a_board_becomes_params_tags_and_metrics():
     found = board(row("x", 0.9), row("y", 0.8))
     assert parent_runs.definition(found) == {"sweep.name": "mine", "sweep.jobs": "2", "sweep.judge": "x, y"}
     tags = parent_runs.tags_of(found)
@@ -88,6 +88,9 @@ def test_a_board_becomes_params_tags_and_metrics_and_the_choice_of_each_dataset(
     assert tags["evalkit.sweep.best"] == "judge=x (job x)"
     assert parent_runs.best_metrics(found) == {"agreement/accuracy": 0.9, "agreement/accuracy/low": pytest.approx(0.8)}
     assert parent_runs.best_metrics(board(row("x", 0.9), row("y", 0.8, dataset="e"))) == {}
+
+
+def test_the_outcome_is_the_choice_of_each_dataset():
     choices = [{"job": "y", "text": "Use judge=y."}, {"job": None, "text": "Use none."}]
     found = board(row("x", 0.9), row("y", 0.8), choices=choices)
     assert parent_runs.description(found) == "Use judge=y. Use none."
