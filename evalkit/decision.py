@@ -49,7 +49,7 @@ SUBSTANTIAL: Final = 0.6  # Landis and Koch (1977), table 2: from here on agreem
 MARGIN: Final = 0.1
 """The largest difference between a rate by verdicts and by labels that needs no correction."""
 FEW: Final = 10
-"""Fewer labels show nothing about a judge or a class, and fewer pairs nothing about how it agrees with itself."""
+"""Fewer units show nothing: no sentence takes a side because of them, whatever their interval is."""
 ALWAYS: Final = 0.9
 """A judge takes the longer response nearly always from this share on, by the lower end of its interval."""
 CONSTANT_AFTER: Final = 30
@@ -155,8 +155,11 @@ def _numbers(metric: Metric) -> JsonObject:
 
 
 def side(metric: Metric, level: float) -> Side:
-    """Return the side of `level` that a metric's interval lies on, `unclear` if it contains it."""
-    if metric.low is None or metric.high is None:
+    """Return the side of `level` that a metric's interval lies on, `unclear` if it contains it.
+
+    It is `unknown` without an interval, and from fewer than `FEW` units.
+    """
+    if metric.low is None or metric.high is None or metric.n < FEW:
         return "unknown"
     if metric.low <= level <= metric.high:
         return "unclear"
@@ -383,7 +386,7 @@ def _size(limit: Limit) -> float:
 def _is_shown(metric: Metric, tested: int, confidence: float) -> bool:
     """Return whether a lean is at least `MARGIN`, and not 0 by its interval, adjusted for the number tested."""
     value, low, high = metric.value, metric.low, metric.high
-    if value is None or low is None or high is None or abs(value) < MARGIN - 1e-9:
+    if value is None or low is None or high is None or metric.n < FEW or abs(value) < MARGIN - 1e-9:
         return False
     normal, tail = NormalDist(), (1 - confidence) / 2
     wider = normal.inv_cdf(tail / max(tested, 1)) / normal.inv_cdf(tail)
@@ -458,7 +461,7 @@ def _recalls(metrics: Metrics) -> Iterator[tuple[str, Metric]]:
 
 
 def missed_classes(metrics: Metrics) -> list[Limit]:
-    """Return the classes of which the judge is shown to miss most."""
+    """Return the classes of which the judge finds less than half, as far as the labels show."""
     return [
         Limit("missed", recall, name)
         for name, recall in _recalls(metrics)
@@ -469,7 +472,8 @@ def missed_classes(metrics: Metrics) -> list[Limit]:
 def _limits(kind: Kind, metrics: Metrics, decision: Decision) -> Iterator[Limit]:
     """Yield what limits trust besides leans: biases always, and gaps in the evidence where the judge is trusted."""
     for reason, metric in _self_agreement(metrics):
-        if side(metric, 0.0) == "unclear" and decision.use != "none":
+        perfect = metric.high is not None and metric.high >= 1  # an interval from chance to perfect shows nothing
+        if side(metric, 0.0) == "unclear" and not perfect and decision.use != "none":
             yield Limit(reason, metric)
     first, slope, family = (known(metrics, name) for name in (FIRST, LENGTH, "self/preference"))
     if first is not None and not one_order(metrics) and side(first, 0.5) in ("above", "below"):

@@ -22,7 +22,7 @@ from evalkit.config import RunConfig
 from evalkit.core.display import dollars, interval, percent, shorten
 from evalkit.core.display import p_value as p_text
 from evalkit.core.spool import Spool
-from evalkit.core.translation import Message, Text, gettext, in_every_language
+from evalkit.core.translation import Message, Text, gettext, in_every_language, ngettext
 from evalkit.decision import Metrics
 from evalkit.report.findings import conclusion
 from evalkit.report.findings.decisions import USES, label_count, simulated
@@ -210,7 +210,11 @@ def _sentences(one: Outcome, metrics: Metrics, every: Metrics) -> Iterator[Text]
         yield from _shift(one, metrics, noise)
     if not one.found and one.n:
         if one.detectable is None:
-            yield gettext("{n:,} cases are too few for any effect to be significant.", n=one.n)
+            yield ngettext(
+                "{n:,} case is too few for any effect to be significant.",
+                "{n:,} cases are too few for any effect to be significant.",
+                one.n,
+            )
         else:
             size = f"{one.detectable:.2f}"
             yield gettext("These cases would probably have shown an effect of {size} or more.", size=size)

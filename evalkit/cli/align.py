@@ -227,9 +227,8 @@ def _print(found: Alignment, folder: Path, words: Translator) -> None:
     texts = [_OUTCOMES[found.outcome]]
     if found.test is not None and found.outcome == "unproved" and found.test.difference.detectable is not None:
         seen = number(found.test.difference.detectable)
-        texts.append(
-            gettext("With these test labels, a difference of {difference} would have been found.", difference=seen)
-        )
+        text = gettext("With these test labels, a difference of {difference} would probably have been found.")
+        texts.append(text.fill(difference=seen))
     if found.test is not None:
         times = len(found.split.opened)
         texts.append(ngettext("Test labels opened once.", "Test labels opened {n} times.", times))

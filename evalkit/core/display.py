@@ -67,17 +67,17 @@ def fixed(value: float, digits: int) -> str:
     if not math.isfinite(value):
         return f"{value}"
     rounded = Decimal(repr(round(value, 9))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-    return f"{rounded + 0 if rounded else abs(rounded):.{digits}f}"
+    return f"{rounded + 0 if rounded else abs(rounded):,.{digits}f}"
 
 
 def number(value: float | None, *, signed: bool = False) -> str:
     """Return a number for a terminal table: three decimals, none for an integer of 2 or more, `–` for `None`."""
     if value is None:
         return "–"
-    sign = "+" if signed else ""
     if float(value).is_integer() and abs(value) >= 2:
-        return f"{value:{sign}.0f}"
-    return f"{round(value, 3) + 0.0:{sign}.3f}"
+        return f"{value:{'+' if signed else ''}.0f}"
+    shown = fixed(value, 3)
+    return shown if not signed or shown.startswith("-") else f"+{shown}"
 
 
 def p_value(p: float | None, equals: str = "") -> str:
@@ -91,7 +91,7 @@ def exact(value: float | None) -> str:
         return ""
     if 0 < abs(value) < _SMALL:
         return f"{value:.2g}"
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3f}"
+    return f"{value:,.0f}" if float(value).is_integer() else fixed(value, 3)
 
 
 def span(low: float, high: float) -> str:
@@ -99,7 +99,7 @@ def span(low: float, high: float) -> str:
     if 0 < high < _SMALL:
         return f"[{low:.2g}, {high:.2g}]"
     digits = 0 if float(low).is_integer() and float(high).is_integer() else 3
-    return f"[{low:,.{digits}f}, {high:,.{digits}f}]"
+    return f"[{fixed(low, digits)}, {fixed(high, digits)}]"
 
 
 def brief(value: float, metric: Metric) -> str:

@@ -7,6 +7,7 @@ text without a translation is in English. `docs/translations.py` collects the te
 from __future__ import annotations
 
 import gettext as catalogs
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from functools import cache
@@ -19,6 +20,12 @@ from evalkit.values import frozen
 DOMAIN: Final = "evalkit"
 LANGUAGES: Final = ("en", "zh")
 """The languages of reports; the first one is the language of the code."""
+
+_NOUNS: Final = "annotator answer call case cluster comparison conversation item judge label pair passe response score"
+_COUNTED: Final = re.compile(
+    rf"\{{(\w+)(?::,)?\}} (?:[a-z]+ )?(?:{'|'.join(_NOUNS.split())}|system|test|verdict|word)s(?: or \w+s)?\b"
+)
+"""A number before what it counts, in an English text."""
 
 Translator: TypeAlias = catalogs.NullTranslations
 
@@ -51,7 +58,13 @@ class Text:
             template = translator.gettext(self.message)
         if not self.values:
             return template
+        if template == self.message:
+            template = _COUNTED.sub(self._noun_of_one, template)
         return template.format(**{name: rendered(value, translator) for name, value in self.values.items()})
+
+    def _noun_of_one(self, found: re.Match[str]) -> str:
+        """Return a number with its noun, which is singular after 1."""
+        return re.sub(r"(?<=ss)es\b|(?<!s)s\b", "", found[0]) if self.values.get(found[1]) == 1 else found[0]
 
     def fill(self, **values: object) -> Text:
         """Return the text with additional values."""

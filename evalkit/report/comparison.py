@@ -63,14 +63,17 @@ def sentences(comparison: Comparison) -> list[str]:
 
 def _sentence(d: Difference, alpha: float) -> str:
     what, p = f"{d.first} and {d.second} in {d.metric.name}", p_value(d.p_holm, "= ")
+    value = f"{with_interval(d.metric, signed=True)} (n = {d.metric.n:,})"
     if d.p_holm is None:
-        return f"No difference between {what}: {d.test}."
+        return f"No difference found between {what}: {value}; {d.test}."
     if d.p_holm <= alpha:
-        return f"A difference between {what}: {with_interval(d.metric, signed=True)}, p {p}."
-    seen = f"; with these cases one of {number(d.detectable)} would have been" if d.detectable is not None else ""
+        return f"A difference between {what}: {value}, p {p}."
+    seen = ""
+    if d.detectable is not None:
+        seen = f"; with these cases one of {number(d.detectable)} would probably have been"
     if d.detectable is not None and d.detectable > 1 and d.metric.name.startswith("agreement/accuracy"):
         seen = "; these cases are too few to show any"
-    return f"No difference found between {what}: {with_interval(d.metric, signed=True)}, p {p}{seen}."
+    return f"No difference found between {what}: {value}, p {p}{seen}."
 
 
 def with_interval(metric: Metric, *, signed: bool = False) -> str:

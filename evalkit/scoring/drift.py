@@ -13,7 +13,7 @@ import numpy as np
 from evalkit.config import ScoringConfig
 from evalkit.core.scale import Scale
 from evalkit.core.splits import is_labeled
-from evalkit.decision import FEW_LABELS, Decision, Kind, Metrics, decide, kind_of
+from evalkit.decision import FEW, FEW_LABELS, Decision, Kind, Metrics, decide, kind_of, side
 from evalkit.errors import ConfigError
 from evalkit.scoring.compare import SCORE, Comparison, RunEntry, compare_runs
 from evalkit.scoring.labels import labels_for, labels_to_decide
@@ -146,7 +146,7 @@ class Drift:
     @property
     def better(self) -> bool:
         """Whether agreement is shown to be better."""
-        return bool(self.agreement) and (self.agreement[2].low or 0.0) > 0
+        return bool(self.agreement) and side(self.agreement[2], 0.0) == "above"
 
     @property
     def noisy(self) -> bool | None:
@@ -376,7 +376,8 @@ def _state(drift: Drift) -> tuple[State, str]:
     """Return the state, and what it follows from; an end of an interval at the margin is within it."""
     margin, flips = drift.margin, drift.flips
     low, high = (drift.agreement[2].low, drift.agreement[2].high) if drift.agreement else (None, None)
-    if high is not None and high < -margin:
+    few = bool(drift.agreement) and drift.agreement[2].n < FEW
+    if high is not None and high < -margin and not few:
         return "worse", "agreement"
     if flips is not None and drift.lost > margin * (flips.n + flips.missing):
         return "unknown", "missing"
@@ -386,7 +387,7 @@ def _state(drift: Drift) -> tuple[State, str]:
         return "unknown", "no_labels" if flips is None or flips.n else "no_verdicts"
     if drift.before.reason in BLIND and (low <= 0 or drift.before.reason == "picked"):
         return "unknown", drift.before.reason
-    if low < -margin:
+    if few or low < -margin:
         return "unknown", "agreement"
     return ("not_worse" if drift.changed or high > margin else "same"), "agreement"
 

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.decisions import JUDGES, SCORED, Run, metrics_of_run
+from benchmarks.decisions import JUDGES, SCORED, Run
 from evalkit.decision import decide, labels_at_hand
-from evalkit.report.findings.decisions import headline
 from evalkit.scoring import score_run
 from evalkit.types import Metric
 from tests.support.command_line import Done, fake
@@ -469,23 +468,6 @@ def test_labels_of_picked_cases_are_said_not_to_be_about_the_data_set(call, tmp_
     out, _ = picked_labels(call, tmp_path, known=False)
     assert re.search(r"! Label cases sampled at random before you decide: these labels were picked with unknown", out)
     assert not re.search(ANY_TRUST + "|" + USELESS, out, re.MULTILINE)
-
-
-SIZES = (1, 2, 3, 10, 100)
-
-
-@pytest.mark.parametrize("judge", some_of(JUDGES, 7), ids=lambda judge: judge.name)
-def test_the_number_of_labels_is_positive(judge):
-    for n in SIZES:
-        metrics = metrics_of_run(judge, n, seed=n)
-        first = headline(metrics)
-        for text in (first.text, first.text_zh):
-            assert not re.search(r"-\d+ (more|个)|\b1 (more )?(pairs|responses|labels|checklist items)\b", text), text
-        if more := re.search(r"^Label (?:about |more than )?(\S+)", first.text):
-            assert more[1] != "some"
-            assert int(more[1].replace(",", "")) >= 1
-        if n == 1:
-            assert decide(metrics).use == "unknown"
 
 
 def repeated(run: Run, times: int) -> Mapping[str, Metric]:

@@ -8,8 +8,6 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from evalkit import load_config, run
 from evalkit.config import Criterion, JudgeConfig, RunConfig, SwapConfig
@@ -27,6 +25,7 @@ from evalkit.scoring.judgments import ABSTAINED, MISSING
 from evalkit.scoring.labels import labels_needed
 from evalkit.scoring.metrics.biases import class_decision_statistics
 from evalkit.scoring.metrics.classes import class_confusion, class_statistics
+from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.scoring.metrics.metric_registry import MODELS
 from evalkit.scoring.run_metrics import computed
 from evalkit.scoring.stats.bootstrap import Statistic, measure
@@ -90,8 +89,15 @@ def found(metric: str, values: dict[str, tuple], mode: str = "pairwise") -> list
         ({"conflict/rate": (0.2, 0.1, 0.3), "conflict/chance_rate": (0.25,), "conflict/ratio": (0.8, 0.4, 1.2)}, "warn",
          "not shown to differ from random verdicts"),
         ({"conflict/weak_rate": (0.2, 0.1, 0.3)}, "info", "are not transitive (A = B, B = C, but A > C) in 20%"),
-        ({"score/distinct": (2.0, None, None, 9)}, "bad", "Uses 2 different scores, so it hardly separates responses."),
+        ({"score/distinct": (2.0, None, None, 29)}, "info", "Uses 2 different scores."),
+        ({"score/distinct": (2.0, None, None, 30)}, "bad", "Uses 2 different scores, so it hardly separates"),
         ({"score/distinct": (5.0,)}, "info", "Uses 5 different scores."),
+        ({"corrected/win_rate/a": (0.4, 0.2, 0.6, 10, 0, None, None, RANDOM), "win_rate/a": UP}, "info",
+         "20% [10, 30] as judged, 40% [20, 60] corrected by 10 labels."),
+        ({"corrected/win_rate/a": (0.4, 0.25, 0.6, 10, 0, None, None, RANDOM), "win_rate/a": UP}, "warn",
+         "corrected by 10 labels; the judge gives this verdict too rarely."),
+        ({"corrected/win_rate/a": (0.1, 0.0, 0.15, 9, 0, None, None, RANDOM), "win_rate/a": UP}, "info",
+         "20% [10, 30] as judged, 10% [0, 15] corrected by 9 labels."),
         ({"calibration/ece": (0.3, 0.2, 0.4)}, "warn", "differs from its accuracy by 30 [20, 40] points"),
         ({"calibration/ece": (0.04, 0.0, 0.09)}, "info", "differs from its accuracy by 4 [0, 9] points"),
         ({"calibration/ece": (0.0, 0.0, 0.55)}, "info",
@@ -207,7 +213,8 @@ def test_pairs_in_one_order_show_no_preference_for_a_place():
     [(0.51, 0.6, "above"), (0.4, 0.49, "below"), (0.4, 0.6, "unclear"), (0.5, 0.6, "unclear"), (None, None, "unknown")],
 )
 def test_side_is_taken_only_where_the_interval_takes_it(low, high, expected):
-    assert side(Metric("x", 0.5, low, high), 0.5) == expected
+    assert side(Metric("x", 0.5, low, high, 10), 0.5) == expected
+    assert side(Metric("x", 0.5, low, high, 9), 0.5) == "unknown"
 
 
 def test_numbers_are_rounded_once_and_shown_with_their_bounds():
@@ -312,22 +319,6 @@ def test_the_most_frequent_class_is_not_better_than_chance():
     metrics = scored_classes(rows)
     assert metrics["agreement/accuracy"].low > 0.5
     assert "Trust" not in headline(metrics).text.replace("Do not trust", "")
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(-1, 2), st.integers(-2, 2)), min_size=1, max_size=60))
-def test_sentences_follow_the_intervals(rows):
-    metrics = scored_classes(rows, 3)
-    said = [translated(one) for one in (headline(metrics), *findings(metrics, "pointwise"))]
-    kappa = metrics["agreement/kappa"]
-    for one in said:
-        if one.text.startswith("Trust this judge for single"):
-            assert kappa.low >= 0.6
-        if match := re.search("Misses most responses labeled '(.*?)'", one.text):
-            assert metrics[f"class/{match[1]}/recall"].value < 0.5
-        if one.text.startswith("Abstains in"):
-            assert metrics["class/abstained"].value > 0
-    assert any("abstain" in one.text.lower() for one in said) or not metrics["class/abstained"].value
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from evalkit.config import ScoringConfig
-from evalkit.decision import Decision
+from evalkit.decision import ONE_ORDER, Decision
 from evalkit.report import SweepFacts, render_sweep
 from evalkit.report.figures.sweep_figures import by_metric, pareto_front, significance_groups
 from evalkit.report.findings.sweeps import contest_findings
@@ -285,9 +285,19 @@ def having(found: Leaderboard, name: str, **values: tuple[float, float, float]) 
     return replace(found, rows=tuple(rows))
 
 
+def test_a_job_that_shows_one_order_only_prefers_no_position():
+    found = board()
+    note = f"{ONE_ORDER}: position and quality cannot be separated"
+    rows = [
+        replace(row, metrics={name: replace(one, note=note) for name, one in row.metrics.items()}) for row in found.rows
+    ]
+    assert any("clearly prefer" in text for text in said(found))
+    assert not any("clearly prefer" in text for text in said(replace(found, rows=(*rows,))))
+
+
 def test_jobs_that_prefer_the_second_answer_are_counted_too():
     texts = said(having(board(), "position/first_rate", job0=(0.4, 0.35, 0.45)))
-    assert "Of 3 configurations, 1 clearly prefer the answer shown first, 1 the second." in texts
+    assert "Clear preferences of 3 configurations: 1 for the answer shown first, 1 for the second." in texts
 
 
 def test_jobs_that_prefer_longer_answers_are_named():

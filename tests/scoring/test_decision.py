@@ -87,7 +87,7 @@ def test_a_lean_is_named_whatever_the_decision(kappa):
 
 def test_leans_of_many_systems_are_held_against_their_number():
     systems = {f"decision__lean__system/s{k}": (0.12, 0.01, 0.23, 50) for k in range(8)}
-    assert [one.kind for one in decide(pairs((0.8, 0.7, 0.9), decision__lean__longer=(0.2, 0.1, 0.3))).limits] == [
+    assert [one.kind for one in decide(pairs((0.8, 0.7, 0.9), decision__lean__longer=(0.2, 0.1, 0.3, 50))).limits] == [
         "lean_longer"
     ]
     assert decide(pairs((0.8, 0.7, 0.9), **systems)).limits == ()
@@ -233,8 +233,9 @@ def test_a_judge_that_is_not_shown_to_agree_with_itself_is_said_to(name):
     unclear = {name: Metric(name, 0.1, -0.05, 0.25, 90)}
     reason = "orders_disagree" if "order" in name else "samples_disagree"
     assert [limit.kind for limit in decide(unclear | metrics(position__consistency=(0.6, 0.5, 0.7))).limits] == [reason]
-    clear = {name: Metric(name, 0.3, 0.05, 0.5, 90)}
-    assert decide(clear | metrics(position__consistency=(0.6, 0.5, 0.7))).limits == ()
+    for clear in ((0.3, 0.05, 0.5, 90), (1.0, -0.04, 1.0, 10)):  # an interval up to perfect agreement shows nothing
+        values = metrics(position__consistency=(0.6, 0.5, 0.7)) | {name: Metric(name, *clear)}
+        assert decide(values).limits == ()
 
 
 def test_a_decision_without_evidence_has_none_as_json():
@@ -285,3 +286,7 @@ def test_fewer_than_ten_labels_or_pairs_decide_nothing(kappa):
     assert use_of(pairs((*kappa, 9), **accuracy)) == ("unknown", "few_labels")
     order = {"decision__order_agreement": (0.0, -0.1, 0.1, 9)}
     assert decide(pairs((0.8, 0.7, 0.9), **order)).reason == "substantial"
+    biases = {"position__first_rate": (1.0, 0.66, 1.0), "decision__lean__longer": (0.9, 0.7, 1.0)}
+    for n, named in ((9, []), (10, ["lean_longer", "shown_first"])):
+        values = pairs((0.8, 0.7, 0.9), **{name: (*one, n) for name, one in biases.items()})
+        assert [limit.kind for limit in decide(values).limits] == named

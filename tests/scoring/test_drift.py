@@ -108,10 +108,10 @@ def test_the_difference_is_at_least_as_wide_as_the_score_interval():
     assert difference.high == pytest.approx(ends[1], abs=1e-4)
 
 
-def state_of(low, high, flips=(0.2, 0.3), margin=0.05, reason="moderate", **more):
+def state_of(low, high, flips=(0.2, 0.3), margin=0.05, reason="moderate", n=10, **more):
     """Return the state for an interval of the difference and one of the flips."""
     agreement = (
-        () if low is None else (Metric("a", 0.5), Metric("a", 0.5), Metric("agreement/accuracy", 0, low, high, 9))
+        () if low is None else (Metric("a", 0.5), Metric("a", 0.5), Metric("agreement/accuracy", 0, low, high, n))
     )
     flipped = None if flips is None else Metric("between/flips", flips[0], *flips, n=100)
     values = {"state": "unknown", "reason": "", "margin": margin, "tolerance": 0.2, "changes": None, "cases": 100}
@@ -125,6 +125,8 @@ def state_of(low, high, flips=(0.2, 0.3), margin=0.05, reason="moderate", **more
     ("given", "state"),
     [
         ({"low": -0.2, "high": -0.06}, ("worse", "agreement")),
+        ({"low": -0.2, "high": -0.06, "n": 9}, ("unknown", "agreement")),
+        ({"low": -0.01, "high": 0.01, "n": 9}, ("unknown", "agreement")),
         ({"low": -0.2, "high": -0.05}, ("unknown", "agreement")),  # at the margin, a loss is not more than it
         ({"low": -0.05, "high": 0.05, "flips": (0.05, 0.3)}, ("same", "agreement")),
         ({"low": -0.05, "high": 0.05, "flips": (0.06, 0.3)}, ("not_worse", "agreement")),

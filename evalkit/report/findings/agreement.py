@@ -66,11 +66,9 @@ def _nothing(metrics: Metrics) -> Finding:
     if any(metric.n for metric in counted):
         why = gettext("All labels are equal, so scores cannot be correlated with them")
         if distinct is not None and distinct.value == 1:
-            why = ngettext(
-                "A single score cannot follow the labels",
-                "All {n:,} scores are equal, so they cannot follow the labels",
-                distinct.n,
-            )
+            why = gettext("All {n:,} scores are equal, so they cannot follow the labels", n=distinct.n)
+            if distinct.n == 1:
+                why = gettext("A single score cannot follow the labels")
     elif any(metric.missing for metric in counted):
         why = gettext("No labeled case has a usable answer")
     elif known(metrics, "cascade/abstained") is not None:

@@ -26,7 +26,7 @@ def cascade_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     )
     if abstained.value == 1:
         text = gettext(
-            "The cascade abstains in all {n:,} pairs or responses: no judge is sure enough. More labels, a lower "
+            "The cascade abstains in {n:,} of {n:,} pairs or responses: no judge is sure enough. More labels, a lower "
             "judge.target or better judges let it decide."
         )
     yield finding(abstained, "bad" if abstained.value == 1 else "info", text)

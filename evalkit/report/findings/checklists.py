@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from evalkit.config import CHECKLIST
 from evalkit.core.display import percent
-from evalkit.core.translation import gettext
+from evalkit.core.translation import gettext, ngettext
 from evalkit.decision import Metrics, known
 from evalkit.report.findings.finding import Finding, RunFacts, finding
 
@@ -20,9 +20,12 @@ def checklist_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
     mean = metrics.get("score/mean")
     if mean is None or not mean.missing or mean.worst_low is None or mean.worst_high is None:
         return
-    text = gettext(
+    text = ngettext(
+        "{missing:,} of {all:,} responses has no score, because items without an answer could change it. The mean "
+        "score of all of them is between {low:.2f} and {high:.2f}.",
         "{missing:,} of {all:,} responses have no score, because items without an answer could change it. The mean "
         "score of all of them is between {low:.2f} and {high:.2f}.",
+        mean.missing,
         missing=mean.missing,
         all=mean.n + mean.missing,
         low=mean.worst_low,

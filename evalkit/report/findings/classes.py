@@ -42,5 +42,5 @@ def _by_class(metrics: Metrics, positive: str | None) -> Iterator[Finding]:
         )
         yield finding("class/youden_j", "info" if side(youden, 0.0) == "above" else "warn", text)
     for limit in missed_classes(metrics):
-        text = gettext("Misses most responses labeled '{name}': finds {recall} of {n:,}.")
+        text = gettext("Finds only {recall} of {n:,} responses labeled '{name}'.")
         yield finding(limit.metric, "warn", text.fill(name=limit.subject, recall=percent(limit.metric)))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from evalkit.core.display import interval, percent
 from evalkit.core.translation import gettext, pgettext
-from evalkit.decision import Metrics, known
+from evalkit.decision import Metrics, known, side
 from evalkit.report.findings.finding import Finding, RunFacts, Tone, class_names, finding, has_classes
 from evalkit.scoring.metrics.corrections import RANDOM
 from evalkit.types import Metric
@@ -63,10 +63,8 @@ def _of_rates(metrics: Metrics) -> Iterator[Finding]:
 
 
 def _beyond(judged: Metric, right: Metric) -> str | None:
-    """Return on which side of the corrected interval the judge's rate is; `None` if it is inside."""
-    if judged.value is None or right.low is None or right.high is None or right.low <= judged.value <= right.high:
-        return None
-    return "above" if judged.value > right.high else "below"
+    """Return on which side of the corrected interval the judge's rate is; `None` if it is inside or labels are few."""
+    return None if judged.value is None else {"below": "above", "above": "below"}.get(side(right, judged.value))
 
 
 def _of_classes(metrics: Metrics) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ from evalkit.decision import (
     known,
     labels,
     labels_at_hand,
+    side,
 )
 from evalkit.judges.setup import LOCAL
 from evalkit.report.findings.finding import Finding, Tone, finding
@@ -47,6 +48,7 @@ TONES: Final[Mapping[Use, Tone]] = {
     "single": "good",
 }
 _REASONS: Final[Mapping[str, Text]] = texts("reasons")
+_DEGREES: Final[Mapping[str, Text]] = texts("degrees")
 _BRIEF: Final[Mapping[str, Text]] = texts("brief")
 _TRUST: Final[Mapping[str, Text]] = texts("trust")
 _TRUST_SCORES: Final[Mapping[str, Text]] = texts("trust_scores")
@@ -125,9 +127,11 @@ def evidence(decision: Decision) -> Message:
 def limit_text(limit: Limit, decision: Decision) -> Text:
     """Return a limit in words."""
     metric = limit.metric
-    text = replace(_LIMITS[limit.kind], count=metric.missing if limit.kind == "missing" else metric.n)
+    kind = "lean_system_score" if limit.kind == "lean_system" and decision.unit == "response" else limit.kind
+    text = replace(_LIMITS[kind], count=metric.missing if limit.kind == "missing" else metric.n)
     subject = _ITEM_LABELS.get(limit.subject, limit.subject) if decision.unit == "item" else limit.subject
-    values: dict[str, object] = {"subject": subject, "n": metric.n, "units": UNITS[decision.unit]}
+    units = counted(decision.unit, labels(metric) if limit.kind == "missing" else metric.n)
+    values: dict[str, object] = {"subject": subject, "n": metric.n, "units": units}
     if limit.kind in _FAVORED:
         negative = (metric.value or 0.0) < 0
         values |= {"favored": _FAVORED[limit.kind][negative], "points": points(metric, absolute=True)}
@@ -155,6 +159,8 @@ def _useless(decision: Decision, metrics: Metrics) -> Text:
     consistency = known(metrics, CONSISTENCY)
     if decision.reason == "orders_disagree" and consistency is not None:
         values |= {"changed": percent(_complement(consistency)), "n": consistency.n}
+    if decision.metric is not None:
+        values["degree"] = _DEGREES["above" if side(decision.metric, 0.0) == "above" else "not_above"]
     return _REASONS[decision.reason].fill(**values)
 
 

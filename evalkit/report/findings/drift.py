@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from evalkit.core.display import fixed, interval, percent, points, shorten
@@ -37,7 +38,8 @@ def _conclusion(drift: Drift) -> Text:
     margin = gettext("{points} points", points=f"{100 * drift.margin:g}") if share else f"{drift.margin:g}"
     values: JsonObject = {"margin": margin, "lost": drift.lost, "more": label_count(drift.labels_needed)}
     values |= {"n": 0 if flips is None else flips.n + flips.missing}
-    values |= {"units": counted(unit, drift.labels_needed), "evidence": _evidence(drift) if drift.agreement else ""}
+    units = counted(unit, drift.lost if drift.reason == "missing" else drift.labels_needed)
+    values |= {"units": units, "evidence": _evidence(drift) if drift.agreement else ""}
     if drift.state == "same" and flips is not None and drift.reason == "flips":
         return _TEXTS["same_flips"].fill(**values | {"flips": percent(flips), "n": flips.n, "units": UNITS[unit]})
     if drift.state == "unknown":
@@ -46,7 +48,7 @@ def _conclusion(drift: Drift) -> Text:
         if drift.reason == "agreement" and drift.labels_needed is None:
             return _TEXTS["agreement_unknown"].fill(**values | {"units": UNITS[unit]})
         known = drift.reason in _TEXTS
-        return _TEXTS[drift.reason if known else "blind"].fill(
+        return replace(_TEXTS[drift.reason if known else "blind"], count=drift.lost).fill(
             **values if known else values | {"evidence": evidence(drift.before)}
         )
     key = {"same": "same_agreement"}.get(drift.state, drift.state)

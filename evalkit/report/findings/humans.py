@@ -22,10 +22,11 @@ def annotator_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 
 def _people(metrics: Metrics) -> Iterator[Finding]:
     gap, ceiling, judge = (known(metrics, f"human/{name}") for name in ("gap", "ceiling", "judge"))
-    if gap is None or ceiling is None or judge is None or (where := side(gap, 0.0)) == "unknown":
+    if gap is None or gap.low is None or ceiling is None or judge is None:
         return
+    where = side(gap, 0.0)
     tone: Tone = "good" if where == "above" else "bad" if where == "below" else "info"
-    if where == "unclear":
+    if where in ("unclear", "unknown"):
         what = gettext(
             "On {n:,} labels of items with several annotators, it is open whether the judge agrees with the other "
             "annotators as well as an annotator does"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evalkit.core.display import interval
-from evalkit.core.translation import gettext
-from evalkit.decision import Metrics, judges_of, known
+from evalkit.core.translation import gettext, ngettext
+from evalkit.decision import FEW, Metrics, judges_of, known, side
 from evalkit.report.findings.finding import Finding, RunFacts, finding
 from evalkit.scoring.metrics.panels import ALIKE, DISAGREEMENT, ERRORS, NO_LABEL, VOTES
 
@@ -34,18 +34,22 @@ def _effective_votes(metrics: Metrics) -> Iterator[Finding]:
         "The judges are not shown to err on the same units (correlation of errors {errors}, {n:,} labels): {judges} "
         "judges count as {votes} independent votes."
     )
-    if errors.low > 0:
+    shared = side(errors, 0.0) == "above"
+    if shared:
         text = gettext(
             "The judges err on the same units (correlation of errors {errors}, {n:,} labels): {judges} judges count as "
             "{votes} independent votes."
         )
-    elif votes.low < (1 + judges) / 2:
-        text = gettext(
+    elif votes.low < (1 + judges) / 2 or errors.n < FEW:
+        text = ngettext(
+            "{n:,} label is too few to show whether the judges err on the same units (correlation of errors "
+            "{errors}): {judges} judges count as {votes} independent votes.",
             "{n:,} labels are too few to show whether the judges err on the same units (correlation of errors "
-            "{errors}): {judges} judges count as {votes} independent votes."
+            "{errors}): {judges} judges count as {votes} independent votes.",
+            errors.n,
         )
     text = text.fill(errors=interval(errors), n=errors.n, judges=judges, votes=interval(votes, 1))
-    yield finding(VOTES, "warn" if errors.low > 0 else "info", text)
+    yield finding(VOTES, "warn" if shared else "info", text)
 
 
 def _without_errors(metrics: Metrics) -> Iterator[Finding]:
@@ -53,8 +57,8 @@ def _without_errors(metrics: Metrics) -> Iterator[Finding]:
     votes, apart = metrics.get(VOTES), known(metrics, DISAGREEMENT)
     if votes is not None and votes.note == ALIKE:
         text = gettext(
-            "Whether the judges err on the same units is open: none is right on some of the {n:,} labels and wrong on "
-            "others."
+            "Whether the judges err on the same units is open: on {n:,} labels, each judge is always right or always "
+            "wrong."
         )
         yield finding(votes, "info", text)
     if votes is None or votes.note != NO_LABEL:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from evalkit.core.display import percent
 from evalkit.core.translation import gettext, joined, ngettext
 from evalkit.decision import (
+    CONSTANT_AFTER,
     Metrics,
     known,
     one_order,
@@ -113,7 +114,7 @@ def aggregate_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
 def score_findings(metrics: Metrics, _: RunFacts) -> Iterator[Finding]:
     """Yield how many different scores the judge uses."""
     if (distinct := known(metrics, "score/distinct")) is not None and distinct.n != 1:
-        few = distinct.n > 2 and (distinct.value or 0) <= (1 if has_two_scores(metrics) else 2)
+        few = distinct.n >= CONSTANT_AFTER and (distinct.value or 0) <= (1 if has_two_scores(metrics) else 2)
         if distinct.value == 1:
             text = gettext("All {n:,} scores are equal", n=distinct.n)
         else:

@@ -11,13 +11,12 @@ from typing import Final
 
 from evalkit.core.display import dollars, interval, percent
 from evalkit.core.translation import LANGUAGES, Message, Text, gettext, joined, ngettext, pgettext, translator
-from evalkit.decision import Reason, known, side
+from evalkit.decision import FIRST, LENGTH, Reason, known, one_order, side
 from evalkit.report.findings.decisions import USES, counted, evidence, label_count, limit_text, reason_text, tone
 from evalkit.report.findings.finding import Finding, Tone, finding
 from evalkit.report.texts import metric_title
 from evalkit.scoring.leaderboard import ACCURACY, CONSISTENCY, CONTRADICTION, COST, Choice, Leaderboard, Standing
 
-FIRST, LENGTH = "position/first_rate", "length/slope_at_label"
 NAMED = 4
 """The most configurations that a sentence names."""
 MANY_MISSING = 0.05
@@ -285,7 +284,9 @@ def _places(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[Fi
         )
         yield finding(FIRST, "warn", text)
     elif second:
-        text = gettext("Of {all} configurations, {first} clearly prefer the answer shown first, {second} the second.")
+        text = gettext(
+            "Clear preferences of {all} configurations: {first} for the answer shown first, {second} for the second."
+        )
         yield finding(FIRST, "warn", text.fill(all=measured, first=first, second=second))
 
 
@@ -303,7 +304,11 @@ def _lengths(ranked: Sequence[Standing], names: Mapping[str, str]) -> Iterator[F
 
 
 def _by_side(ranked: Sequence[Standing], name: str, level: float) -> tuple[int, list[Standing], list[Standing]]:
-    """Return how many configurations have a value of a metric, and those whose interval is above and below a level."""
-    metrics = [(row, metric) for row in ranked if (metric := known(row.metrics, name)) is not None]
+    """Return how many configurations show a side of a metric, and those whose interval is above and below a level."""
+    metrics = [
+        (row, metric)
+        for row in ranked
+        if (metric := known(row.metrics, name)) is not None and not (name == FIRST and one_order(row.metrics))
+    ]
     above, below = ([row for row, metric in metrics if side(metric, level) == end] for end in ("above", "below"))
     return len(metrics), above, below

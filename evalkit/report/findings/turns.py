@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from evalkit.config import CHECKLIST
 from evalkit.core.display import percent, points
 from evalkit.core.translation import gettext
-from evalkit.decision import Metrics, known
+from evalkit.decision import Metrics, known, side
 from evalkit.report.findings.finding import Finding, RunFacts, finding
 from evalkit.scoring.metrics.turns import EARLY, EXACT, LATE, NEAR, NONE, RECOVERED, SLOPE
 
@@ -39,18 +39,19 @@ def turn_findings(metrics: Metrics, run: RunFacts) -> Iterator[Finding]:
 
 def _by_position(metrics: Metrics, mode: str) -> Iterator[Finding]:
     slope, early, late = (known(metrics, name) for name in (SLOPE, EARLY, LATE))
-    if slope is None or early is None or late is None or slope.low is None or slope.high is None:
+    if slope is None or early is None or late is None or slope.low is None:
         return
     text = gettext(
         "No clear change of agreement with labels along conversations: {early} in the first half and {late} in the "
         "second; {slope} points from the first to the last turn or step."
     )
-    if slope.high < 0:
+    where = side(slope, 0.0)
+    if where == "below":
         text = gettext(
             "Agreement with labels is lower late in conversations: {early} in the first half and {late} in the second; "
             "{slope} points from the first to the last turn or step. Late ones may also be harder to judge."
         )
-    elif slope.low > 0:
+    elif where == "above":
         text = gettext(
             "Agreement with labels is higher late in conversations: {early} in the first half and {late} in the "
             "second; {slope} points from the first to the last turn or step. Late ones may also be easier to judge."
@@ -62,4 +63,4 @@ def _by_position(metrics: Metrics, mode: str) -> Iterator[Finding]:
             "alone can make high.",
             finding=text,
         )
-    yield finding(SLOPE, "warn" if slope.high < 0 else "info", text)
+    yield finding(SLOPE, "warn" if where == "below" else "info", text)
