@@ -23,7 +23,7 @@ NAMES = ("accuracy", "tone")
 def write(folder: Path, cases: Sequence[Case], judgments: Sequence[Judgment], **sections: Any) -> RunResult:
     """Write a run folder, and read it."""
     settings = {
-        "judge": {"model": "m"},
+        "judge": {"model": "openai/m", "name": "m"},
         "criteria": dict.fromkeys(NAMES, ""),
         "dataset": {"path": "pairs.jsonl"},
         "scoring": {"bootstrap": 50},

@@ -136,7 +136,7 @@ def test_examples_of_pairs_are_found_in_both_languages(language, run, provider, 
 
 
 def pairwise(**settings: Any) -> RunConfig:
-    return RunConfig.model_validate({"judge": {"model": "m"}, "criteria": {"q": ""}, **settings})
+    return RunConfig.model_validate({"judge": {"model": "openai/m", "name": "m"}, "criteria": {"q": ""}, **settings})
 
 
 def test_winners_take_turns_in_both_positions():

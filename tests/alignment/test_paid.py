@@ -114,7 +114,7 @@ def test_an_answer_that_the_budget_does_not_pay_for_keeps_test_closed(run, provi
     [
         (["tune=examples"], "tuning examples makes calls; set align.budget_usd"),
         (["tune=[examples,threshold]", "align.budget_usd=1"], "tune examples alone; align again for the other"),
-        (["tune=prompt", "align.model=m"], "tuning prompt makes calls; set align.budget_usd"),
+        (["tune=prompt", "align.model=openai/m"], "tuning prompt makes calls; set align.budget_usd"),
         (["tune=prompt", "align.budget_usd=1"], "a model writes the candidates for prompt; set align.model"),
         (["tune=[prompt,examples]", "align.budget_usd=1"], "tune prompt alone; align again for the other settings"),
         (["tune=criteria", "align.budget_usd=1"], "tune: a model writes the candidates for criteria; set align.model"),

@@ -18,7 +18,7 @@ from tests.alignment.studies import CLASSES, RULE, align, answered, instructed, 
 from tests.support.command_line import call_main
 from tests.support.fake_provider import Reply
 
-PLAN = ("plan", "align", "run", "tune=prompt", "align.model=m", "align.budget_usd=1")
+PLAN = ("plan", "align", "run", "tune=prompt", "align.model=openai/m", "align.budget_usd=1")
 
 
 def test_the_better_prompt_is_found_proved_and_registered(run, provider, capfd, mlflow_store):
