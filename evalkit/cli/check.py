@@ -99,6 +99,7 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
     """Return the judgments of a file in a known format, otherwise those of tables."""
     from evalkit.foreign_files.judgment_files import peek
     from evalkit.interop import Options, import_judgments
+    from evalkit.interop.exporters import EXPORTED
     from evalkit.interop.import_file import imported
     from evalkit.interop.importer_discovery import GENERIC, format_names, importer
     from evalkit.interop.roles import AmbiguousTableError, Choices, read_table
@@ -112,6 +113,8 @@ def _read(paths: Sequence[Path], names: Sequence[str], arguments: Namespace) -> 
         options = Options(fields=fields, winners=dict(arguments.map or ()))
         return _Checked(import_judgments(GENERIC, path, options))
     choices = _choices(arguments)
+    if len(paths) == 1 and choices == Choices() and peek(path).has(*EXPORTED):
+        return _Checked(import_judgments(GENERIC, path, Options()))
     plain = choices == Choices(choices.judges[:1], choices.labels[:1])
     if plain and (logs := {log: name for one in paths for log, name in _logs(one)}):
         name, *others = dict.fromkeys(logs.values())

@@ -81,6 +81,7 @@ _SUFFIX: Final = {"a": "a", "1": "a", "left": "a", "甲": "a", "b": "b", "2": "b
 _OF_JUDGMENTS: Final = frozenset({"text", "order", "sample", "model_a", "model_b"})
 """Roles of columns that say more of a row's judgments than its verdicts do."""
 _WORDS: Final = {**POLARITY, **WINNERS}
+_NAMER: Final = "judge's name"
 _MOST_CLASSES: Final = 12
 _SAMPLED: Final = 1000
 """The number of distinct values from which the kind of a column is found."""
@@ -183,7 +184,8 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
                 raise DatasetError(what, where=place, remedy=f"shorten it to {_LONGEST_CELL:,}")
     named = (*choices.judges, *choices.labels)
     columns = _Columns(rows, named)
-    names, rater = columns.names, _rater_column(columns)
+    names = columns.names
+    rater = _rater_column(columns, names)
     for name in (*choices.columns.values(), *(() if rater else named)):
         if name not in names:
             raise ConfigError(f"has no column '{name}'", where=where, remedy=did_you_mean(name, names))
@@ -202,6 +204,9 @@ def read_table(rows: Rows, where: str, choices: Choices) -> Table:
     else:
         taken = {one.column for one in roles}
         candidates = [name for name in names if name in named or (name not in taken and _is_verdict(columns, name))]
+        if namer := _namer_column(columns, [name for name in names if name not in taken], candidates):
+            roles.append(Role(namer, _NAMER, "names the judge of each row"))
+            candidates = [name for name in candidates if name != namer]
     judges, labels = _raters(rows, where, candidates, choices)
     roles += [
         Role(name, role, why) for role, names in (("judge", judges), ("label", labels)) for name, why in names.items()
@@ -330,11 +335,20 @@ def _is_verdict(columns: _Columns, name: str, *, classes: bool = True) -> bool:
     return classes and few and rated
 
 
-def _rater_column(columns: _Columns) -> str | None:
+def _namer_column(columns: _Columns, names: Sequence[str], verdicts: Sequence[str]) -> str | None:
+    """Return the column that names the judge of each row, if exactly one other column has a judge's verdicts."""
+    namer = _rater_column(columns, names, least=1)
+    others = [name for name in verdicts if name != namer]
+    if namer is None or sum(_evidence(name, "judge") > _evidence(name, "label") for name in others) != 1:
+        return None
+    return namer if all(columns.values(name).keys().isdisjoint(columns.values(namer)) for name in others) else None
+
+
+def _rater_column(columns: _Columns, names: Sequence[str], least: int = 2) -> str | None:
     """Return the column of a long table that names who gave the verdict."""
-    for name in columns.names:
+    for name in names:
         values = columns.values(name) if _matches(name, _NAMES["rater"]) else {}
-        if not 2 <= len(values) <= len(columns.rows) // 2:
+        if not least <= len(values) <= len(columns.rows) // 2:
             continue
         if all(number(value) is None and not word_of(value, _WORDS) for value in values):
             return name
@@ -559,6 +573,7 @@ def _records(
         sides = ("order", "response_a", "response_b", "model_a", "model_b")
         plain = {role: column for role, column in plain.items() if role not in sides}
     metadata = [one.column for one in roles if one.role == "metadata"]
+    namer = plain.pop(_NAMER, None)
     verdict = {"pair": "winner", "class": "class", "response": "score"}[unit]
     prompts: dict[str, str] = {}
     words = {word for given in verdicts.values() for word in given if isinstance(word, str)}
@@ -580,6 +595,8 @@ def _records(
         for name in judges:
             if name in row:
                 cells["judge"] = "judge" if name in ("winner", "score", "class") else name
+                if namer and not _is_empty(row.get(namer)):
+                    cells["judge"] = str(row[namer])
                 cells[verdict] = verdicts[name][index]
                 given.append(read(cells, place))
         if given:

@@ -428,3 +428,24 @@ def test_exact_names_of_responses_count_more_than_their_values() -> None:
 def test_answers_that_are_words_for_no_verdict_are_texts() -> None:
     rows = [{**row, "response": "None"} for row in _wide("human", "gpt", ("pass", "fail"), prompt="q")]
     assert {record.shown[0].text for record in _table(rows).parsed.records} == {"None"}
+
+
+@pytest.mark.parametrize("names", [("gpt-4o",), ("gpt-4o", "claude")])
+@pytest.mark.parametrize("column", ["judge", "grader"])
+def test_a_column_can_name_the_judge_of_each_row(column: str, names: Sequence[str]) -> None:
+    wide = _wide("human", "verdict", ("pass", "fail"), prompt="q")
+    rows = [{"id": index, column: name, **row} for index, row in enumerate(wide) for name in names]
+    table = _table(rows)
+    assert (_raters(table, "judge"), _raters(table, "label")) == ({"verdict"}, {"human"})
+    assert {record.said.judge for record in table.parsed.records} == set(names)
+    assert all(record.said.read for record in table.parsed.records)
+
+
+def test_an_exported_table_has_the_metrics_of_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path / "t.csv", _pairs("human", "gpt", ("A", "B", "tie"), "position", "ab", "ba"))
+    assert main(["check", "t.csv", "--output", "run"]) == 0
+    assert main(["export", "run", "--to", "csv", "--output", "exported.csv"]) == 0
+    assert main(["check", "exported.csv", "--output", "again"]) == 0
+    runs = [json.loads(Path(run, "metrics.json").read_text())["metrics"] for run in ("run", "again")]
+    assert runs[0] == runs[1]
