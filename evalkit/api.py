@@ -46,6 +46,7 @@ from evalkit.runs.records import decoder
 from evalkit.scoring import Scores, calibrated, check_names, escalated, score_run
 from evalkit.scoring.compare import Comparison, RunEntry, compare_runs
 from evalkit.scoring.metrics.biases import family_notes
+from evalkit.scoring.slices import check_slices
 from evalkit.scoring.stats.clusters import NOTE, Clusters
 from evalkit.scoring.stopping import OTHERS
 from evalkit.scoring.verdicts.cascade import check_labels
@@ -396,11 +397,12 @@ def _check(config: RunConfig, materials: Materials, folder: Path, *, in_sweep: b
     """Check before the judges are paid what would only fail after that.
 
     Raises:
-        ConfigError: if no case has the cluster column, a gate cannot be decided, or the folder holds another run.
+        ConfigError: if no case has a column of `scoring`, a gate cannot be decided, or the folder holds another run.
     """
     if is_audit(config):
         check_audit(config, materials.dataset.cases)
     clusters = Clusters.of(config, materials.dataset.cases)
+    check_slices(config.scoring.slices, materials.dataset.cases)
     if config.judge.calibrates:
         check_labels(config, materials.dataset.cases, clusters)
     check_gate(config, materials.dataset.cases)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import inf
@@ -16,7 +16,7 @@ from evalkit.core.annotations import annotation_classes
 from evalkit.core.resources import project
 from evalkit.core.scale import Classes
 from evalkit.datasets import Dataset
-from evalkit.datasets.labels import CONSENSUS, UNLABELED, Labels, consensus, has_label, unlabeled_note
+from evalkit.datasets.labels import CONSENSUS, SPLIT, UNLABELED, Labels, consensus, has_label, unlabeled_note
 from evalkit.datasets.load import fingerprint
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.evaluators import make_evaluator
@@ -272,13 +272,23 @@ def _with_consensus(brought: ImportedJudgments) -> ImportedJudgments:
     """Label cases that only have annotators' labels with the majority's choice or class, or the mean grade."""
     cases, labeled = [], 0
     for case in brought.cases:
-        if case.labels and not has_label(replace(case, labels={})):
+        if case.labels and not has_label(case):
             label, responses = consensus(case.labels, case.responses)
             case = replace(case, label=label, responses=tuple(responses))
-            labeled += has_label(replace(case, labels={}))
+            labeled += has_label(case)
         cases.append(case)
-    notes = (*brought.notes, f"{CONSENSUS}: {labeled}") if labeled else brought.notes
-    return replace(brought, cases=tuple(cases), notes=notes)
+    notes = [f"{CONSENSUS}: {labeled}"] if labeled else []
+    return replace(brought, cases=tuple(cases), notes=(*brought.notes, *notes, *_split_note(cases)))
+
+
+def _is_split(case: Case) -> bool:
+    """Return whether annotators labeled a case, but no label has a majority; labels of a list are by pair."""
+    return len(case.labels) > 1 and len(case.responses) <= 2 and not has_label(case)
+
+
+def _split_note(cases: Iterable[Case]) -> tuple[str, ...]:
+    count = sum(map(_is_split, cases))
+    return (f"{SPLIT}: {count}",) if count else ()
 
 
 def add_labels(
@@ -309,7 +319,8 @@ def add_labels(
     cases = with_probabilities(result.cases, cases, labels, sampled)
     counts = Counter(label.annotator for label in labels)
     given = {"source": source, "annotators": dict(sorted(counts.items())), "at": datetime.now(UTC).isoformat()}
-    notes = [note for note in result.manifest.get("notes") or () if not note.startswith(UNLABELED)]
+    notes = [note for note in result.manifest.get("notes") or () if not note.startswith((UNLABELED, SPLIT))]
+    notes += _split_note(cases)
     notes += unlabeled_note(sum(not has_label(case) for case in cases), len(cases))
     manifest = {**result.manifest, "notes": notes, "labels": [*result.manifest.get("labels", []), given]}
     if own:

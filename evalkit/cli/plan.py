@@ -43,6 +43,7 @@ from evalkit.judges.litellm_transport import check_provider
 from evalkit.protocols import Evaluator, Store
 from evalkit.report.findings.decisions import label_count, sentence
 from evalkit.scoring.labels import labels_for_width
+from evalkit.scoring.slices import check_slices
 from evalkit.scoring.stats.clusters import Clusters, check_column
 from evalkit.scoring.stats.sequences import clusters_needed, width_of
 from evalkit.scoring.verdicts.cascade import check_labels
@@ -119,6 +120,7 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
         for judge in filter(None, (job.config.judge, job.config.swap.arbiter, job.config.probe.rewriter)):
             check_provider(judge)
         check_column(job.config.scoring.cluster, job)
+        check_slices(job.config.scoring.slices, job)
         if job.config.judge.calibrates:
             cases = [*job]
             check_labels(job.config, cases, Clusters.of(job.config, cases))

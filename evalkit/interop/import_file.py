@@ -41,6 +41,7 @@ from evalkit.interop.importer_discovery import (
     importer,
     is_format,
 )
+from evalkit.interop.verdict_words import OPPOSITES
 from evalkit.types import Annotation, Case, Completion, Judgment, Response, Unit, Winner
 from evalkit.values import Json, JsonObject
 
@@ -194,6 +195,8 @@ def describe_settings(found: ParsedFile, judgments: Sequence[Judgment]) -> tuple
         for one in (*names, *labels):
             if one is not None:
                 spelled.setdefault(fold_class(one), one)
+        if len(spelled) == 1 and (other := OPPOSITES.get(names[0].casefold())):
+            spelled[other] = other
         settings["rubric"] = {"classes": dict.fromkeys(spelled.values(), ""), "levels": {}}
         return settings, [f"{NAMED}: {', '.join(spelled.values())}; set rubric for their meanings or the abstention"]
     values = [value for judgment in judgments for value in judgment.criteria.values()]

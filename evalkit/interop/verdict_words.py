@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+_GOOD: Final = ("pass", "passed", "yes", "y", "true", "1", "good", "correct", "合格", "正确", "是", "通过", "好")
+_BAD: Final = ("fail", "failed", "no", "n", "false", "0", "bad", "incorrect", "不合格", "错误", "否", "不通过", "差")
 POLARITY: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("pass", "passed", "yes", "y", "true", "1", "good", "correct"), "pass"),
-    **dict.fromkeys(("合格", "正确", "是", "通过", "好"), "pass"),
-    **dict.fromkeys(("fail", "failed", "no", "n", "false", "0", "bad", "incorrect", "wrong"), "fail"),
-    **dict.fromkeys(("不合格", "错误", "否", "不通过", "未通过", "不正确", "坏", "差"), "fail"),
+    **dict.fromkeys(_GOOD, "pass"),
+    **dict.fromkeys((*_BAD, "wrong", "未通过", "不正确", "坏"), "fail"),
 }
+OPPOSITES: Final[Mapping[str, str]] = dict(zip(_GOOD + _BAD, _BAD + _GOOD, strict=True))
+"""The other class of a file in which all verdicts are one of these words."""
 _SIDES: Final = {
     "A": ("a", "model_a", "response_a", "output_a", "first", "left", "甲"),
     "B": ("b", "model_b", "response_b", "output_b", "second", "right", "乙"),

@@ -88,6 +88,17 @@ def slices_of(column: str, cases: Sequence[Case]) -> Slices:
     return Slices(visible(column), names, members)
 
 
+def check_slices(columns: Sequence[str], cases: Iterable[Case]) -> None:
+    """Check the value of `scoring.slices`; without any, no case is read.
+
+    Raises:
+        ConfigError: as `slices_of`.
+    """
+    known = [*cases] if columns else []
+    for column in columns:
+        slices_of(column, known)
+
+
 def _text(value: Any) -> str:
     """Return a value as a text; one with parts as JSON."""
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else str(value)

@@ -449,3 +449,38 @@ def test_an_exported_table_has_the_metrics_of_its_run(tmp_path: Path, monkeypatc
     assert main(["check", "exported.csv", "--output", "again"]) == 0
     runs = [json.loads(Path(run, "metrics.json").read_text())["metrics"] for run in ("run", "again")]
     assert runs[0] == runs[1]
+
+
+def test_warnings_are_in_the_language_of_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"id": i, "human": f"Verdict: {'pass' if i % 9 else 'fail'}", "gpt": "pass" if i % 9 else "fail", "x": ""}
+        for i in range(40)
+    ]
+    _write(Path("t.csv"), [*rows, {**rows[0], "human": "pass"}])
+    assert main(["check", "t.csv", "--output", "out", "prompt.language=zh"]) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("备注")]
+    assert len(notes) > 4
+    assert [note for note in notes if re.search("[a-z]{4,} [a-z]{2,} [a-z]{2,}", note)] == []
+
+
+def test_cases_on_which_annotators_are_split_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("pass", "fail")
+    rows = [{"id": i, "annotator_1": words[i % 2], "annotator_2": words[i % 3 > 0], "gpt": words[0]} for i in range(30)]
+    _write(Path("t.csv"), rows)
+    assert main(["check", "t.csv", "--output", "out"]) == 0
+    assert "note: cases without a label because annotators are evenly split: 15\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("word", "other"), [("pass", "fail"), ("No", "yes"), ("合格", "不合格")])
+def test_verdicts_that_are_all_equal_have_the_class_that_none_is(word: str, other: str, tmp_path: Path) -> None:
+    _write(tmp_path / "t.csv", [{"id": i, "human": word, "gpt": word} for i in range(30)])
+    assert main(["check", str(tmp_path / "t.csv"), "--output", str(tmp_path / "out")]) == 0
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())["metrics"]
+    assert metrics[f"class/{word}/rate"]["value"] == 1
+    assert metrics[f"class/{other}/rate"]["value"] == 0

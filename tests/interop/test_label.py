@@ -52,6 +52,11 @@ def test_labels_of_two_people(ran, write, capsys):
     assert ran.metrics["human/ceiling"]["value"] == 0.75
     assert ran.metrics["corrected/win_rate/a"]["n"] == 6
     assert ran.json("manifest.json")["labels"][0]["annotators"] == {"ann": 8, "bob": 8}
+    split = "cases without a label because annotators are evenly split: "
+    assert f"{split}2" in ran.json("manifest.json")["notes"]
+    write("more.csv", "id,annotator,label\nc4,eve,A\n")
+    assert label(ran, "more.csv") == 0
+    assert f"{split}1" in ran.json("manifest.json")["notes"]
 
 
 def test_a_later_label_of_one_person_stands_in_place_of_the_former(ran, write):
