@@ -130,7 +130,7 @@ MODEL = "The judge changed: judge.model m → new."
         (lambda: same(**PROMPT, **NEW), "Same", ["Several parts changed together (the judge, the prompt)"], []),
         (other_data, "Same", ["of 225 pairs",
          "The prompts of 75 of 300 shared cases changed; these cases were omitted.",
-         "100 cases are only in the run before and 1 only in the run after; they were omitted."], []),
+         "Omitted, because only one run has them: 100 cases of the run before and 1 of the run after."], []),
         (lambda: measured(pairs(GOOD, LABELS), pairs(GOOD, GOOD)), "Same",
          ["The labels of 60 cases changed; the labels of the run after count for both."], []),
         (lambda: measured(pairs(GOOD, BARE), pairs(GOOD, BARE)), "Same: verdicts changed in 0%", [], []),

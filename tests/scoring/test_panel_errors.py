@@ -164,8 +164,8 @@ def test_judges_without_an_error_leave_it_open():
     assert said(scores) == [
         (
             "info",
-            "Whether the judges err on the same units is open: none is right on some of the 30 labels and wrong on "
-            "others.",
+            "Whether the judges err on the same units is open: on 30 labels, each judge is always right or always "
+            "wrong.",
         )
     ]
 
