@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from dataclasses import replace
+from importlib.resources import files
 from math import hypot, inf, nan
 from xml.etree import ElementTree
 
@@ -29,6 +30,17 @@ def drawn(figure) -> ElementTree.Element:
     assert root.tag == "svg"
     assert not [e for e in root.iter() if e.tag == "script" or any(name.startswith("on") for name in e.attrib)]
     return root
+
+
+def test_a_pale_row_has_no_frame_and_no_bold_text():
+    """A stroke of a group is that of its texts and of the rectangle that answers the pointer, too."""
+    rows = [Row(("rate", "比率"), Metric("rate", 0.5, 0.4, 0.6, 9, 0, 0.5, 0.5), faint=True)]
+    groups = {e.get("class") for e in drawn(forest_figure("rates", FIGURES["rates"], rows, 0.0, 1.0)).iter("g")}
+    assert "faint" in groups
+    css = (files("evalkit.report") / "assets" / "report.css").read_text("utf-8")
+    for selectors, style in re.findall(r"([^{}]+)\{([^{}]*)\}", css):
+        names = {one.split()[-1] for one in selectors.split(",")}
+        assert not ({f".{name}" for name in groups} & names and "stroke:" in style), selectors
 
 
 def dots(figure, class_: str = "dot") -> list[tuple[float, float]]:
