@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 import yaml
@@ -25,6 +26,8 @@ EACH = "add -m to run a job for each"
 _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.+?)'(?: requires --multirun)?$", re.M)
 DEEPEST = 60
 """Levels of a config file: OmegaConf needs several of Python's frames for each."""
+LARGEST = 100_000
+"""Values of a config file with aliases: each alias is a copy, and copies of copies grow without bound."""
 _FLATTEN = "flatten it, or move a checklist to the dataset"
 RECORDED = "recorded"
 """The option of each group in the config of a finished run."""
@@ -85,7 +88,7 @@ def hydra_error(error: Exception) -> EvalkitError:
 
 
 def unusable(file: Path) -> ConfigError | None:
-    """Return the error for a file that is not UTF-8 or is nested too deeply, or `None` if it is neither."""
+    """Return the error for a file that is not UTF-8, too deeply nested or too large, or `None` if it is usable."""
     where = str(relative(file))
     try:
         text = file.read_bytes().decode("utf-8")
@@ -95,13 +98,30 @@ def unusable(file: Path) -> ConfigError | None:
         )
     except OSError:
         return None
-    depth = 0
+    sizes, anchors = [0.0], dict[str, float]()  # of the collections around an event, and of what aliases repeat
+    names: list[str | None] = [None]
     with suppress(yaml.YAMLError):  # reported when the file is read
         for event in yaml.parse(text):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST:
-                where += f":{event.start_mark.line + 1}" if event.start_mark else ""
-                return ConfigError(f"nested deeper than {DEEPEST} levels", where=where, remedy=_FLATTEN)
+            line = f":{event.start_mark.line + 1}" if event.start_mark else ""
+            size, name = 0.0, getattr(event, "anchor", None)
+            if isinstance(event, yaml.CollectionStartEvent):
+                sizes.append(0)
+                names.append(name)
+                if len(sizes) - 1 > DEEPEST:
+                    return ConfigError(f"nested deeper than {DEEPEST} levels", where=where + line, remedy=_FLATTEN)
+                continue
+            if isinstance(event, yaml.AliasEvent):  # an alias within its own anchor never ends
+                size = anchors.get(str(event.anchor), inf)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                size, name = sizes.pop(), names.pop()
+            elif isinstance(event, yaml.ScalarEvent):
+                size = 1
+            if name is not None and not isinstance(event, yaml.AliasEvent):
+                anchors[name] = size
+            sizes[-1] += size
+            if sizes[-1] > LARGEST and anchors:
+                what = f"has more than {LARGEST:,} values when its aliases (*NAME) are written out"
+                return ConfigError(what, where=where + line, remedy="write less with aliases")
     return None
 
 

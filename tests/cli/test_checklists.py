@@ -207,6 +207,27 @@ def test_a_deep_tree_in_a_config_is_one_line(run, call, tmp_path, file, depth):
             load_config(str(path))
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}' if n else 'x'] * 9)}]\n" for n in range(7)),
+        "judge: &again {params: *again}\n",
+    ],
+    ids=["copies of copies", "an alias of itself"],
+)
+def test_aliases_that_grow_without_bound_are_one_line(call, tmp_path, lines):
+    (tmp_path / "study.yaml").write_text(lines)
+    line = call("run", "study.yaml", "tracking=none", status=1).line()
+    assert re.match(r"study.yaml:\d: has more than 100,000 values when its aliases \(\*NAME\) are written out; ", line)
+    with pytest.raises(ConfigError, match="has more than 100,000 values"):
+        load_config(str(tmp_path / "study.yaml"))
+
+
+def test_a_config_may_have_aliases(call, tmp_path):
+    (tmp_path / "study.yaml").write_text("judge: {model: &model simulated/good, name: *model}\n")
+    assert "name: simulated/good" in call("run", "study.yaml", "--cfg", "job").out
+
+
 def test_a_deep_tree_in_an_override_is_one_line(run, call):
     for depth in (60, 120, 300):
         inner = "{criterion: x, parts: [" * depth + "x" + "]}" * depth
