@@ -35,6 +35,7 @@ from evalkit.decision import labels as label_count
 from evalkit.errors import ConfigError
 from evalkit.holdout import open_test, read_held_out, read_split, split_cases, store_split
 from evalkit.judges.litellm_transport import check_provider
+from evalkit.judges.pricing import is_bounded
 from evalkit.prompting.templates import SUFFIX
 from evalkit.results import RunResult, Spent
 from evalkit.runs import layout, write_files
@@ -302,8 +303,17 @@ def check_calls(labels: Labels, settings: AlignConfig) -> None:
     if labels.result.manifest.get("imported"):
         where = f"tune=[{settings.tune[0]}]"
         raise ConfigError("the run was imported, and has no judge to call", where=where)
-    for judge in filter(None, (labels.result.config.judge, settings.model)):
+    for judge, key in ((labels.result.config.judge, "judge"), (settings.model, "align.model")):
+        if judge is None:
+            continue
         check_provider(judge)
+        if not is_bounded(judge):
+            again = " and run it again: a run keeps its judge" if key == "judge" else ""
+            raise ConfigError(
+                f"the most that a call of {judge.label} can cost is unknown",
+                where="align.budget_usd",
+                remedy=f"set {key}.price and {key}.max_tokens{again}",
+            )
     if PROMPT in settings.tune:
         Instruction.of(labels.result)
         GepaOptimizer()

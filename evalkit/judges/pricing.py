@@ -9,8 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from evalkit.config import JudgeConfig, Price
-from evalkit.judges.setup import FREE
-from evalkit.types import Usage
+from evalkit.judges.setup import FREE, ceiling
+from evalkit.judges.transport_registry import TRANSPORTS
+from evalkit.types import JudgeRequest, Usage
 from evalkit.values import Json
 
 _FILE = "model_prices_and_context_window_backup.json"
@@ -58,6 +59,17 @@ def price_of(config: JudgeConfig, *, batch: bool = False) -> Price | None:
     if (batch and config.api_base is not None) or reading is None or writing is None:
         return None
     return Price(input=round(reading * 1e6, 9), output=round(writing * 1e6, 9))
+
+
+def is_bounded(config: JudgeConfig) -> bool:
+    """Return whether the most that a call can cost is known of each judge, as far as that is known without a call."""
+    request = JudgeRequest("", (), (), ())
+    return all(
+        (one.model or "").startswith(FREE)
+        or one.transport not in TRANSPORTS  # a plug-in may know it
+        or ceiling(entry_of(price_list(), one.model or ""), one, request) is not None
+        for one in config.members
+    )
 
 
 def tier_of(served: str | None, requested: object) -> object:

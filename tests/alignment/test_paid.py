@@ -30,6 +30,22 @@ def outcome() -> Outcome:
     return found
 
 
+@pytest.mark.parametrize("key", ["judge", "align.model"])
+@pytest.mark.parametrize("missing", ["price", "max_tokens"])
+def test_calls_of_unknown_cost_are_refused_before_any_is_made(run, provider, capfd, key, missing):
+    study = STUDIES["prompt"]
+    changed = [f"judge.{missing}=null"] if key == "judge" else []
+    run(study.rule, study.rows(), *CLASSES, *changed)
+    words = [word for word in align(provider, "prompt") if not word.startswith(f"{key}.{missing}=")]
+    for command in (words, ["plan", *words]):
+        line = call_main(capfd, *command, status=1).line()
+        name = "writer" if key == "align.model" else ""
+        assert line.startswith(f"align.budget_usd: the most that a call of {name}"), line
+        assert f"is unknown; set {key}.price and {key}.max_tokens" in line
+    assert not provider.requests
+    assert not Path("run/alignments.json").exists()
+
+
 def test_a_budget_is_never_exceeded_and_nothing_is_paid_twice(tune, provider, capfd):
     n, m = sides()["dev"], sides()["test"]
     paid = 0
