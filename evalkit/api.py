@@ -31,7 +31,7 @@ from evalkit.engine.judging import Until
 from evalkit.engine.rate_limits import SharedLimits
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.evaluators import make_evaluator
-from evalkit.gating import apply_gate, check_gate, check_rules, write_with_gate
+from evalkit.gating import apply_gate, check_gate, check_leads, check_rules, write_with_gate
 from evalkit.holdout import hold_out, read_split, split_files, with_openings
 from evalkit.judges import describe_judges, describe_rewriter, make_arbiter, make_judges
 from evalkit.plugins import allowing_code, check_options
@@ -544,6 +544,8 @@ def rescore(
         metrics={**scores.metrics, **(audit.metrics if audit else {})},
     )
     check_rules(config, again)
+    if config.gate != result.config.gate:  # a run that an earlier gate names may be gone
+        check_leads(config, again.cases)
     files = {**(audit.files(again) if audit else {}), **(files or {})}
     return _write(config, folder, again, scores, files, replace_run=replace_run)
 

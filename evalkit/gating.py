@@ -69,6 +69,21 @@ def check_gate(config: RunConfig, cases: Iterable[Case]) -> None:
         _check_name(name, config, cases, f"gate.{name}")
     for lead in config.gate.leads:
         _check_name(lead.metric, config, cases, "gate.no_worse_than.metric")
+    check_leads(config, cases)
+
+
+def check_leads(config: RunConfig, cases: Iterable[Case]) -> None:
+    """Check that a run can be compared with each run that its gate names.
+
+    Args:
+        config: The run's config.
+        cases: The run's cases; read once for each run to compare with.
+
+    Raises:
+        ConfigError: If there is no such run, or if it has other metrics or cases; the message names the first one.
+        TrackingError: If a run must be downloaded and the tracking server is not reachable.
+    """
+    for lead in config.gate.leads if config.gate else ():
         less_is_better(lead)
         with other_run(lead, config) as other:
             if lead.metric not in other.metrics:

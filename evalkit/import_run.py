@@ -20,6 +20,7 @@ from evalkit.datasets.labels import CONSENSUS, SPLIT, UNLABELED, Labels, consens
 from evalkit.datasets.load import fingerprint
 from evalkit.errors import ConfigError, DatasetError
 from evalkit.evaluators import make_evaluator
+from evalkit.gating import check_leads
 from evalkit.interop import ImportedJudgments
 from evalkit.interop.import_file import NAMED, NO_SCALE
 from evalkit.interop.labeling import Label, has_own_label, with_labels, with_probabilities
@@ -194,6 +195,7 @@ def import_run(
         # A file with only texts has no verdicts to differ from.
         "differences": None if brought.unread else len(differs),
     }
+    check_leads(config, brought.cases)
     manifest = run_manifest(config, Materials(dataset, evaluator), started, name=_name(Path(source)), imported=imported)
     result = RunResult(None, config, manifest, brought.cases, tuple(judgments), (), {})
     lines = "".join(encode_line(difference.row()).decode() for difference in differs)

@@ -37,7 +37,7 @@ from evalkit.engine.plan import PilotSample, SubsetEvaluator
 from evalkit.engine.progress import Spend, add
 from evalkit.engine.requests import PlannedCalls
 from evalkit.errors import ConfigError, ExitStatus, Signaled
-from evalkit.gating import GATE, apply_gate, check_gate, check_rules
+from evalkit.gating import GATE, apply_gate, check_gate, check_leads, check_rules
 from evalkit.judges import spec_of
 from evalkit.judges.litellm_transport import check_provider
 from evalkit.protocols import Evaluator, Store
@@ -429,6 +429,7 @@ def plan_labels(arguments: Namespace) -> int:
         result = find_run(arguments.labels, TrackingConfig(), folder=Path.cwd(), scratch=Path(scratch))
         config = apply_settings(result, study_words(arguments), (GATE,))
         check_rules(config, result)
+        check_leads(config, result.cases)
         gate = apply_gate(config, replace(result, config=config))[0].manifest.get(GATE)
     console = plain_console()
     console.print(in_every_language(sentence(result.decision, result.metrics))[0])

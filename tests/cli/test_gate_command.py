@@ -213,6 +213,36 @@ def test_the_outcome_of_a_gate_that_does_not_fail_is_printed(run, call):
     assert undecided.startswith("gate: agreement/accuracy >= 0.7 undecided: ")
 
 
+def test_a_finished_run_cannot_be_compared_with_a_run_that_is_not_there(run, call, tmp_path):
+    run("hydra.run.dir=first")
+    before = (tmp_path / "first/metrics.json").stat().st_mtime_ns
+    for gate, fault in (
+        ("{no_worse_than: {run: nowhere, metric: tie_rate, better: lower}}", "nowhere: no such folder; "),
+        (
+            "{no_worse_than: {run: first, metric: human/gap, better: lower}}",
+            "gate.no_worse_than.metric: no such metric ",
+        ),
+    ):
+        assert fault in call("score", "first", f"gate={gate}", status=1).line()
+        assert fault in call("plan", "--labels", "first", f"gate={gate}", status=1).line()
+    assert (tmp_path / "first/metrics.json").stat().st_mtime_ns == before
+
+
+def test_a_run_that_an_earlier_gate_names_may_be_gone(run, call, tmp_path):
+    run("hydra.run.dir=first")
+    run("hydra.run.dir=second", "gate={no_worse_than: {run: first, metric: tie_rate, better: lower}}")
+    (tmp_path / "first").rename(tmp_path / "moved")
+    assert "undecided: " in call("score", "second", "tie.threshold=0.1").out.splitlines()[-1]
+
+
+def test_what_others_judged_cannot_be_compared_with_a_run_that_is_not_there(call, tmp_path):
+    (tmp_path / "judged.csv").write_text("id,prompt,response_a,response_b,winner\n1,Name a prime.,7,9,A\n")
+    gate = "gate={no_worse_than: {run: nowhere, metric: tie_rate, better: lower}}"
+    said = call("import", "generic", "judged.csv", "tracking=none", "--output", "r", gate, status=1).line()
+    assert "nowhere: no such folder" in said
+    assert not (tmp_path / "r").exists()
+
+
 def test_a_mistyped_key_or_rule_of_a_finished_run_gets_the_right_spelling(run, call):
     run("hydra.run.dir=first")
     assert call("score", "first", "tie.treshold=0.5", status=1).line().endswith("here; did you mean 'tie.threshold'?")
