@@ -109,7 +109,7 @@ def planned_jobs(arguments: Namespace) -> list[PlannedJob]:
     if words[:1] == [WATCH]:
         from evalkit.cli.watch import Watched  # imports what serves judges
 
-        watched = Watched.of(words[1:])
+        watched = Watched.of(words[1:], getattr(arguments, "api_base", None) or None)
         if (folder := getattr(arguments, "output", None)) is not None:
             watched = replace(watched, folder=folder)
         jobs = [PlannedJob.of((), watched.planned(), watched.templates)]
@@ -218,8 +218,9 @@ def main(arguments: Namespace) -> int:
     if arguments.labels is not None:
         return plan_labels(arguments)
     words = study_words(arguments)
-    if arguments.output is not None and words[:1] != [WATCH]:
-        raise UsageError("plan", "--output needs watch")
+    for flag in ("output", "api-base"):
+        if getattr(arguments, flag.replace("-", "_")) and words[:1] != [WATCH]:
+            raise UsageError("plan", f"--{flag} needs watch")
     if words[:1] == [WATCH]:  # each look has its own answers
         for flag in ("multirun", "pilot"):
             if getattr(arguments, flag):

@@ -155,10 +155,14 @@ def test_a_budget_is_never_exceeded_and_a_cut_look_is_continued(call, watched, p
     assert re.search(r"the run +48 +0 +48 ", plan.out), "of a watch in its own folder"
     plan = call("plan", "watch", *study, "--output", "seen")
     assert re.search(r"the run +48 +30 +18 ", plan.out), "of this watch"
+    plan = call("plan", "watch", *study, "--output", "seen", "--api-base", provider.api_base)
+    assert re.search(r"the run +48 +30 +18 ", plan.out), "with the options of the watch"
     found = look(call, study)
     assert (found["state"], len(provider.requests), len(found["looks"])) == ("same", BOTH, 3)
     assert found["looks"][-1]["sent"] == BOTH
     assert call("plan", *study, "--output", "seen", status=1).line().startswith("evalkit plan: --output needs watch")
+    line = call("plan", *study, "--api-base", provider.api_base, status=1).line()
+    assert line.startswith("evalkit plan: --api-base needs watch")
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
