@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from evalkit.api import judge_and_score, load_materials, stored_answers
+from evalkit.api import RunInterruption, judge_and_score, load_materials, stored_answers
 from evalkit.config import GateConfig, JudgeConfig, ProbeConfig, RunConfig, TrackingConfig
 from evalkit.core.atomic_files import drop_empty, file_errors, lock
 from evalkit.core.display import shorten
@@ -147,6 +147,10 @@ def take_look(
             batched = config.runner.kind == "batch" and not isinstance(error, JudgeSetupError)
             if batched or _has_answers(config, folder, templates):  # a batch at the provider will have some
                 unanswered.pop_all()
+                if isinstance(error, RunInterruption):
+                    spend = error.judged.spend
+                    cut = _with(before, _paid(look, spend.calls.sent, spend.cost_usd))
+                    _write(folder, (*earlier[:-1], cut))
             raise
         if not any(one.completion is not None or one.earlier for one in result.judgments):
             raise _unanswered(config, result)
@@ -192,13 +196,17 @@ def _with(baseline: Baseline, look: Look) -> Baseline:
     return replace(baseline, looks=(*others, look))
 
 
+def _paid(look: Look, sent: int, cost_usd: float | None) -> Look:
+    """Return a look with the calls that one command added to it, and their cost if it is known of all."""
+    known = look.cost_usd is not None and cost_usd is not None
+    return replace(look, sent=look.sent + sent, cost_usd=(look.cost_usd or 0.0) + (cost_usd or 0.0) if known else None)
+
+
 def _finished(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
     """Return the baseline with a look that was judged, which counts if enough of its requests were answered."""
     calls, why = result.calls, result.manifest.get("stopped")
     if why is None and calls.failed > result.config.runner.max_failure_rate * calls.planned:
         why = f"{calls.failed:,} of {calls.planned:,} requests failed"
-    known = look.cost_usd is not None and result.cost_usd is not None
-    cost = (look.cost_usd or 0.0) + (result.cost_usd or 0.0) if known else None
     models, fingerprints = (_reported(result, name) for name in ("model", "fingerprint"))
     look = replace(
         look,
@@ -206,9 +214,8 @@ def _finished(baseline: Baseline, look: Look, result: RunResult) -> Baseline:
         why=why if why is None else redact(str(why)),
         models=models,
         fingerprints=fingerprints,
-        sent=look.sent + calls.sent,
-        cost_usd=cost,
     )
+    look = _paid(look, calls.sent, result.cost_usd)
     if why is not None:
         return _with(baseline, look)
     answers = answers_of(result.verdicts, result.judgments)

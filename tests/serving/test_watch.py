@@ -236,11 +236,13 @@ def test_a_look_that_is_cut_keeps_what_was_paid_and_pays_the_rest_only(call, stu
         assert f"interrupted: {answers} of 48 answers are stored; run again to continue" in done.err
     assert ("requests failed" in done.out) is (fault in ("a broken server", "no such model"))
     assert [one.complete for one in read_watch(Path("seen"))[0].looks] == [False]
-    provider.rule = model
+    provider.rule, cut = model, len(provider.requests)
     provider.requests.clear()
     found = look(call, study)
     assert [one["complete"] for one in found["looks"]] == [True]
     assert len(provider.requests) == BOTH - answers
+    if fault == "Ctrl-C":
+        assert found["looks"][0]["sent"] == cut + BOTH - answers, "of both commands"
 
 
 @pytest.mark.parametrize(
