@@ -494,6 +494,8 @@ def _kind(
         if column := by_role.get(f"model_{side}") or by_role.get(f"response_{side}"):
             names = columns.values(column) if f"model_{side}" in by_role else {column: 1}
             systems |= {name.casefold(): side.upper() for name in names} if len(names) == 1 else {}
+    if compared := {"response_a", "response_b"} <= by_role.keys():
+        systems = {"1": "A", "2": "B", **systems} if "0" not in values else systems
     readings: tuple[tuple[Unit, Mapping[str, str]], ...] = (
         ("class", {**POLARITY, **mapped}),
         ("pair", {**WINNERS, **systems, **mapped}),
@@ -511,7 +513,7 @@ def _kind(
             return unit, _converter(known, unit, verdicts), texts - unread.total()
     nothing = {word: meaning for word, meaning in mapped.items() if meaning == NONE}
     words = Counter({v: n for v, n in values.items() if v not in numeric and v.casefold() not in nothing})
-    if not words:
+    if not words and not compared:
         return "response", _converter(nothing, "response", verdicts), 0
     seen: dict[str, int] = {}
     for counter in counts.values():
@@ -522,9 +524,9 @@ def _kind(
     if not numeric and shared and few_read and len(seen) <= _MOST_CLASSES:
         classes = {normalize_label(value).casefold(): value for value in values}
         return "class", _converter(classes | mapped, "class", verdicts), 0
-    _, unit, _, unknown = max(shares, key=lambda share: share[0])
+    _, unit, _, unknown = shares[1] if compared and numeric else max(shares, key=lambda share: share[0])
     what, meaning = "known verdicts", "A (or B, TIE, NONE)" if unit == "pair" else "pass (or fail, NONE)"
-    if words.total() < 0.5 * values.total() and few_read:
+    if words.total() < 0.5 * values.total() and few_read and not compared:
         unknown, what, meaning = words, "numbers", NONE
     listed = ", ".join(f"'{value[:40]}' ({count})" for value, count in unknown.most_common(6))
     remedy = f"write --map {next(iter(unknown))[:40]!r}={meaning}"

@@ -484,3 +484,15 @@ def test_verdicts_that_are_all_equal_have_the_class_that_none_is(word: str, othe
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())["metrics"]
     assert metrics[f"class/{word}/rate"]["value"] == 1
     assert metrics[f"class/{other}/rate"]["value"] == 0
+
+
+def test_numbers_of_two_responses_are_winners_or_asked_for() -> None:
+    rows = _pairs("human", "gpt", (1, 2))
+    table = _table(rows)
+    assert {record.said.value for record in table.parsed.records} == {1.0, -1.0}
+    assert all(record.better for record in table.parsed.records)
+    rows = _pairs("human", "gpt", (1, 2, 3))
+    with pytest.raises(DatasetError, match=r"no known verdicts: '3' \(\d+\); write --map '3'=A \(or B, TIE, NONE\)"):
+        _table(rows)
+    values = [record.said.value for record in _table(rows, Choices(words={"3": "TIE"})).parsed.records]
+    assert set(values) == {1.0, 0.0, -1.0}
