@@ -12,7 +12,7 @@ from shlex import join
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from evalkit.cli.parser import UsageError, check_overrides, is_override
+from evalkit.cli.parser import FOLDER, UsageError, check_overrides, is_override
 from evalkit.core.display import relative
 from evalkit.core.translation import gettext, translator
 from evalkit.decision import Decision, metrics_of
@@ -45,7 +45,10 @@ def main(arguments: Namespace) -> int:
         ConfigError: if the arguments or the data are wrong; nothing is written then.
     """
     names = [word for word in arguments.paths if not is_override(word) or Path(word).expanduser().exists()]
-    overrides = [word for word in arguments.paths if word not in names]
+    overrides = [word for word in arguments.paths if word not in names and not word.startswith(FOLDER)]
+    for word in arguments.paths:
+        if word.startswith(FOLDER) and not arguments.output:
+            arguments.output = Path(word.removeprefix(FOLDER))
     if not names:
         raise UsageError("check", "needs a PATH")
     check_overrides(overrides)

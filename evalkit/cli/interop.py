@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.parser import UsageError, check_overrides
+from evalkit.cli.parser import FOLDER, UsageError, check_overrides
 from evalkit.core.atomic_files import file_errors, write_file
 from evalkit.errors import ConfigError, Signaled, did_you_mean
 from evalkit.results import RunResult
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from evalkit.config import RunConfig
     from evalkit.interop.labeling import Label, LabelSample
 
-FOLDER = "hydra.run.dir="
 FIELD = "dataset.fields."
 BATCH = "openai_batch"
 SHOWN = 5

@@ -18,6 +18,8 @@ from evalkit.plugins import ALLOW_FLAG, BENCHMARKS, CONF, entry_points_in, folde
 from evalkit.values import Json, frozen
 
 WIDTH: Final = 100
+FOLDER: Final = "hydra.run.dir="
+"""The override that names the run folder."""
 _INSTEAD: Final = {
     ("run", flag): "evalkit plan shows what a run would request" for flag in ("--dry", "--dry-run", "--dryrun")
 }

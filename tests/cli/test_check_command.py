@@ -496,3 +496,10 @@ def test_numbers_of_two_responses_are_winners_or_asked_for() -> None:
         _table(rows)
     values = [record.said.value for record in _table(rows, Choices(words={"3": "TIE"})).parsed.records]
     assert set(values) == {1.0, 0.0, -1.0}
+
+
+def test_the_run_folder_can_be_named_as_for_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write(tmp_path / "t.csv", TABLES["pass_fail"][0])
+    assert main(["check", "t.csv", "hydra.run.dir=named"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["named", "t.csv"]
