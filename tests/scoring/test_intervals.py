@@ -280,9 +280,19 @@ def test_every_defined_metric_has_an_interval(configure, make_case, passes, poin
 
 
 def test_resamples_in_which_it_is_not_defined_are_left_out():
-    metric = measured(statistic([[1, 2], [0, 0], [0, 0], [1, 1]]))
+    metric = measured(statistic([[1, 2], *[[0, 0]] * 4, [1, 1]]))
     assert metric.value == pytest.approx(2 / 3)
     assert (metric.low, metric.high) == (0.5, 1)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_an_interval_of_few_clusters_is_at_least_as_long_as_students(n):
+    means = np.linspace(0.55, 0.65, n)
+    metric = measured(statistic([[100 * mean, 100] for mean in means]), 2000)
+    half = stats.t.ppf(0.975, n - 1) * means.std(ddof=1) / np.sqrt(n)
+    assert metric.high - 0.6 == pytest.approx(half, rel=0.1)
+    assert 0.6 - metric.low == pytest.approx(half, rel=0.1)
+    assert measured(statistic([[100 * mean, 100] for mean in means], proportion=True)).high <= 1
 
 
 def test_no_resamples_no_intervals(configure, make_case, passes):

@@ -38,6 +38,8 @@ from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Metric
 from evalkit.values import JsonObject, frozen
 
+FEWEST = 5
+"""Resamples of at most so many clusters reach too little beyond the value: the interval also holds Student's."""
 MANY = 2**12
 """From this number of clusters, those of a few kinds are resampled by kind."""
 FLOATS = 2**20
@@ -576,6 +578,9 @@ def _interval(
         return round_metric(ends[0]), round_metric(ends[1]), f"{UNVARYING}: exact bound on how many of {units} differ"
     tail = tail_of(n, confidence)
     low, high = np.quantile(defined, [tail, 1 - tail], method="weibull")
+    if n <= FEWEST:
+        half, limits = -expanded_quantile(n, confidence) * defined.std(), np.array(statistic.possible, dtype=np.float64)
+        low, high = np.fmin(low, np.fmax(value - half, limits[0])), np.fmax(high, np.fmin(value + half, limits[1]))
     caveat = None
     if statistic.unseen is not None:
         reached = np.array(statistic.bounds(unlike_share(n, confidence), value), dtype=np.float64)
