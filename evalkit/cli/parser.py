@@ -301,7 +301,7 @@ def _add(parser: Parser, *, name: str = "", flags: Sequence[str] = (), **setting
 def _import_formats() -> str:
     from evalkit.interop import formats
 
-    return "Formats:\n" + "\n".join(f"  {name:<14}{text}" for name, text in formats().items())
+    return "Formats:\n" + "\n".join(f"  {name:<16}{text}" for name, text in formats().items())
 
 
 def _run_groups() -> str:

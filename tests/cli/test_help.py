@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from evalkit.cli import COMMANDS
-from evalkit.cli.parser import subparsers
+from evalkit.cli.parser import parse, subparsers
 from evalkit.store.sqlite import SqliteStore
 from tests.support.command_line import Done
 
@@ -244,3 +244,9 @@ def test_what_is_ones_own_is_offered(complete, tmp_path):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_for_each_shell(shell, call):
     assert "complete" in call("-sc", f"install={shell}").out
+
+
+def test_names_of_formats_are_apart_from_their_texts(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["import", "--help"])
+    assert "  pydantic_evals  a pydantic-evals report" in capsys.readouterr().out
