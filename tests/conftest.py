@@ -227,7 +227,13 @@ def browser():
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capfd):
-    """Calls a command in an empty folder, in this process."""
+def here(tmp_path, monkeypatch):
+    """The test's empty folder, which is the current one."""
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def call(here, capfd):
+    """Calls a command in an empty folder, in this process."""
     return partial(call_main, capfd)

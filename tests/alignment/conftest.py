@@ -80,9 +80,8 @@ def provider(module_provider, monkeypatch):
 
 
 @pytest.fixture
-def run(finished, provider, tmp_path, monkeypatch, capfd):
+def run(finished, provider, here, capfd):
     """Run a judge on loopback in the test's folder, with labels held out; the same run is made once in a module."""
-    monkeypatch.chdir(tmp_path)
 
     def make(rule: Callable[[dict[str, Any]], Reply], rows: Sequence[dict[str, Any]], *words: str) -> None:
         def judge() -> None:

@@ -18,10 +18,7 @@ from tests.alignment.conftest import pair, passes, write
 from tests.alignment.test_search import PANEL, panel_side, right_votes
 from tests.support.command_line import call_main
 
-
-@pytest.fixture(autouse=True)
-def _there(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def hold_out(folder: Path) -> None:

@@ -21,12 +21,11 @@ PRICE = {"input": 1.0, "output": 1.0}
 
 
 @pytest.fixture
-def result(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def result(here, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    store = {"url": f"sqlite:///{tmp_path / 'store.db'}"}
+    store = {"url": f"sqlite:///{here / 'store.db'}"}
     sections: dict[str, Any] = {"runner": {"retries": 0}, "store": store}
-    return write(tmp_path / "run", [pair(0, "A")], passes(0, 1.0), **sections)
+    return write(here / "run", [pair(0, "A")], passes(0, 1.0), **sections)
 
 
 def asking(result: RunResult, provider: Provider, budget: float = 1.0) -> Asking:

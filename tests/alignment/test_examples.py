@@ -66,8 +66,7 @@ def test_the_better_examples_are_found_and_proved(run, provider, capfd):
     assert f"to tune: examples; the judge is called for at most {calls} cases, for at most $5" in out
 
 
-def test_lists_show_no_examples(tmp_path, monkeypatch, capfd, ties):
-    monkeypatch.chdir(tmp_path)
+def test_lists_show_no_examples(here, capfd, ties):
     ties(mode={"name": "listwise"}, swap={"policy": "none"})
     for words in (("align",), ("plan", "align")):
         done = call_main(capfd, *words, "run", "tune=examples", "align.budget_usd=1", status=1)
@@ -391,20 +390,16 @@ def test_a_file_with_what_the_run_has_is_refused(run, provider, capfd):
     assert not provider.requests
 
 
-def test_a_template_without_criteria_is_refused(ties, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
-    ties(dataset={"path": "pairs.jsonl"}, prompt={"template": str(tmp_path / "own.md.j2")})
-    (tmp_path / "own.md.j2").write_text(
-        "{{ original_prompt }} {{ response_a }} {{ response_b }} {{ output_instruction }}"
-    )
+def test_a_template_without_criteria_is_refused(ties, here, capfd):
+    ties(dataset={"path": "pairs.jsonl"}, prompt={"template": str(here / "own.md.j2")})
+    (here / "own.md.j2").write_text("{{ original_prompt }} {{ response_a }} {{ response_b }} {{ output_instruction }}")
     line = call_main(
         capfd, "align", "run", "tune=criteria", "align.model=openai/x", "align.budget_usd=1", status=1
     ).line()
     assert "own.md.j2: has no placeholder 'criteria'" in line
 
 
-def test_a_judge_that_agrees_with_all_labels_has_nothing_to_propose_from(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_a_judge_that_agrees_with_all_labels_has_nothing_to_propose_from(here, capfd):
     cases = [pair(k, "AB"[k % 2]) for k in range(40)]
     write(Path("run"), cases, [one for k in range(40) for one in passes(k, (1.0, -1.0)[k % 2])])
     done = call_main(capfd, "align", "run", "tune=criteria", "align.model=openai/x", "align.budget_usd=1")
@@ -495,8 +490,7 @@ def test_proposals_are_bounded_and_each_that_is_wrong_is_one_line():
         list(read_proposals({"criteria": []}, (), 5, said_.append))
 
 
-def test_a_writer_of_an_unknown_provider_is_refused(tmp_path, monkeypatch, capfd, ties):
-    monkeypatch.chdir(tmp_path)
+def test_a_writer_of_an_unknown_provider_is_refused(here, capfd, ties):
     ties()
     words = ("run", "tune=prompt", "align.model=nosuch/x", "align.budget_usd=1")
     for command in (("align",), ("plan", "align")):

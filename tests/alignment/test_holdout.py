@@ -43,8 +43,7 @@ def contents(folder: Path) -> dict[str, str]:
     return found
 
 
-def test_held_out_labels_change_nothing_but_their_own_file(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_held_out_labels_change_nothing_but_their_own_file(here, capfd):
     write_cases({})
     call_main(capfd, "run", *WORDS, "dataset.holdout=0.3", "hydra.run.dir=one")
     held = {int(case.id[1:]): "AB"[case.label == "A"] for case in read_held_out(Path("one"))}
@@ -119,15 +118,13 @@ def test_a_case_without_labels_has_none():
         (["dataset.holdout=0.3", "dataset.benchmark=llmbar"], "dataset: holdout does not work with a benchmark"),
     ],
 )
-def test_a_wrong_holdout_is_one_line(words, message, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_a_wrong_holdout_is_one_line(words, message, here, capfd):
     write_cases({})
     assert message in call_main(capfd, "run", *WORDS, *words, "hydra.run.dir=one", status=1).line()
     assert not Path("one").exists()
 
 
-def test_a_run_with_held_out_labels_takes_no_others(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_with_held_out_labels_takes_no_others(here, capfd):
     write_cases({})
     call_main(capfd, "run", *WORDS, "dataset.holdout=0.3", "hydra.run.dir=one")
     Path("labels.csv").write_text("id,annotator,label\nc25,ann,A\n")
@@ -137,8 +134,7 @@ def test_a_run_with_held_out_labels_takes_no_others(tmp_path, monkeypatch, capfd
     assert Path("one/cases.jsonl").read_text() == before
 
 
-def test_the_same_run_again_keeps_the_openings(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_the_same_run_again_keeps_the_openings(here, capfd):
     write_cases({})
     words = ("run", *WORDS, "dataset.holdout=0.3", "hydra.run.dir=one")
     call_main(capfd, *words)

@@ -17,12 +17,11 @@ TEXTS = {
 @pytest.mark.local
 @pytest.mark.slow
 @pytest.mark.parametrize("language", ["en", pytest.param("zh", marks=pytest.mark.thorough)])
-def test_the_embedded_judge_is_aligned(language, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_the_embedded_judge_is_aligned(language, here, capfd):
     prompt, *responses = TEXTS[language]
     rows = [
         {"id": k, "prompt": prompt.format(n=k + 5), "response": responses[k % 2], "label": ("pass", "fail")[k % 2]}
-        for k in range(10)
+        for k in range(6)
     ]
     Path("cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     how = [f"prompt={language}", "mode=pointwise", "criteria=overall", "rubric=pass_fail", "judge.max_tokens=60"]

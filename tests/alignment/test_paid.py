@@ -142,14 +142,12 @@ def test_an_answer_that_the_budget_does_not_pay_for_keeps_test_closed(run, provi
         ),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(words, message, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_settings_that_do_not_fit_are_refused(words, message, here, capfd):
     assert message in call_main(capfd, "align", "run", *words, status=1).line()
 
 
 @pytest.mark.parametrize("tune", STUDIES)
-def test_an_imported_run_has_no_judge_to_call(tune, ties, provider, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_an_imported_run_has_no_judge_to_call(tune, ties, provider, here, capfd):
     manifest = ties() / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"imported": "x"}))
     line = call_main(capfd, *align(provider, tune), status=1).err.strip().splitlines()[-1]

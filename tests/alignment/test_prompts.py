@@ -61,11 +61,15 @@ def test_the_better_prompt_is_found_proved_and_registered(run, provider, capfd, 
     assert all(RULE in body["messages"][0]["content"] for body in provider.requests[calls:])
 
 
-def test_the_search_stops_at_its_goal_and_its_model_is_named_by_its_key(run, provider, capfd):
+def test_the_search_stops_at_its_goal(run, provider, capfd):
     run(prompt_rule, prompt_rows(), *CLASSES)
     done = call_main(capfd, *align(provider, "prompt", "align.goal=single", "align.prompts=30"))
     assert "agreement 1.000 on dev" in done.err.splitlines()[-1]
     assert "Better on test labels" in done.out
+
+
+def test_a_model_that_cannot_be_called_is_named_by_its_key(run, provider, capfd):
+    run(prompt_rule, prompt_rows(), *CLASSES)
     done = call_main(capfd, *align(provider, "prompt", "align.model.api_base=nowhere"), status=1)
     assert done.err.splitlines()[-1].startswith("evalkit: align.model.api_base: 'nowhere' is not a URL; write a URL")
 
@@ -126,8 +130,7 @@ def test_a_plan_says_what_it_may_cost_and_what_is_missing(run, provider, capfd, 
     assert not provider.requests
 
 
-def test_a_prompt_without_an_instruction_is_refused(ties, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_a_prompt_without_an_instruction_is_refused(ties, here, capfd):
     names = (
         "original_prompt",
         "response_a",
@@ -137,7 +140,7 @@ def test_a_prompt_without_an_instruction_is_refused(ties, tmp_path, monkeypatch,
         "output_instruction",
     )
     Path("own.md.j2").write_text(" ".join(f"{{{{ {name} }}}}" for name in names))
-    ties(prompt={"template": str(tmp_path / "own.md.j2")})
+    ties(prompt={"template": str(here / "own.md.j2")})
     line = call_main(capfd, *PLAN, status=1).line()
     assert line.startswith("template own.md.j2: no line of its system part precedes the first one with Jinja or a tag")
 

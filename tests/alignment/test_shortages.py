@@ -14,6 +14,8 @@ from tests.alignment.conftest import NAMES, pair, passes, write
 from tests.alignment.test_search import PANEL, config_of
 from tests.support.command_line import call_main
 
+pytestmark = pytest.mark.usefixtures("here")
+
 POINTWISE = {"mode": {"name": "pointwise"}, "swap": {"policy": "none"}}
 KINDS: dict[str, dict[str, Any]] = {
     "pair": {},
@@ -27,11 +29,6 @@ REMEDIES = {
     "answers": "run it again for missing answers",
     "differences": "align needs labels and scores that differ",
 }
-
-
-@pytest.fixture(autouse=True)
-def _there(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def rows(kind: str, n: int) -> tuple[list[Case], list[Judgment]]:

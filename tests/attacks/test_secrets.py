@@ -184,7 +184,6 @@ def test_a_whole_run_writes_no_secret(here, monkeypatch, capfd, empty_store):
     shutil.copy(empty_store, here / "mlflow.db")
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)
-    monkeypatch.setenv("EVALKIT_STORE", str(here / "store.sqlite"))
     with serving() as provider:
         judge = [
             "runner.max_unusable_rate=1",  # the provider says nothing of use

@@ -7,17 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import Done, call_main
+from tests.support.command_line import Done
 
 Call = Callable[..., Done]
 SAMPLE = ("dataset=sample", "tracking=none", "scoring.bootstrap=50", "-q")
-
-
-@pytest.fixture
-def call(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
-    return lambda *words, status=0: call_main(capfd, *words, status=status)
 
 
 def read(path: str) -> Any:

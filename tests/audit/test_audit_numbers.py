@@ -205,11 +205,7 @@ def test_words_are_counted_in_the_response_that_a_probe_edits(mode):
     ("judge", "named"),
     [("length_biased", {"padding", "sentiment", "identity", "authority"}), ("authority", set())],
 )
-def test_a_judge_that_only_likes_length_is_told_from_one_that_falls_for_citations(
-    judge, named, tmp_path, monkeypatch, capfd
-):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
+def test_a_judge_that_only_likes_length_is_told_from_one_that_falls_for_citations(judge, named, here, capfd):
     rows = [
         {
             "id": f"c{n}",

@@ -32,7 +32,6 @@ def call(tmp_path, monkeypatch, capfd, provider):
     provider.rule = reworded
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "any")
-    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     write_cases(*(pair(number) for number in range(6)))
     return lambda *words, status=0: call_main(capfd, *words, status=status)
 

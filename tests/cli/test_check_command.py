@@ -210,8 +210,7 @@ SHARED: dict[str, tuple[str, str, float]] = {
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", some_of(SHARED, 3))
-def test_published_judgments_need_no_option(name, shared, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_published_judgments_need_no_option(name, shared, here, capsys):
     assert main(["check", str(shared / "data" / name), "--output", "run", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     begin, metric, value = SHARED[name]
@@ -244,8 +243,7 @@ DETAILS = {"nul_in_header": "column 2 has a NUL character", "damaged_log": "not 
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_line(name, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_bad_input_is_one_line(name, here, capsys):
     path, content = BAD[name]
     Path(path).parent.mkdir(exist_ok=True)
     Path(path).write_bytes(content)
@@ -255,7 +253,7 @@ def test_bad_input_is_one_line(name, tmp_path, monkeypatch, capsys):
     assert len(captured.err.splitlines()) == 1
     assert len(captured.err) < 500
     assert DETAILS.get(name, "") in captured.err
-    assert [one.name for one in tmp_path.iterdir()] == [Path(path).parts[0]]
+    assert [one.name for one in here.iterdir()] == [Path(path).parts[0]]
 
 
 def test_words_are_listed_with_counts_and_the_map_to_write():
@@ -273,9 +271,8 @@ def test_warnings_name_copied_labels_conflicts_small_classes_and_empty_columns()
         assert part in warnings
 
 
-def test_gate_that_is_undecided_exits_with_5_and_json_is_one_object(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    _write(tmp_path / "t.csv", TABLES["pass_fail"][0])
+def test_gate_that_is_undecided_exits_with_5_and_json_is_one_object(here, capsys):
+    _write(here / "t.csv", TABLES["pass_fail"][0])
     assert main(["check", "t.csv", "--json", "--output", "run", "gate={agreement/accuracy: '>= 0.8'}"]) == 5
     content = json.loads(capsys.readouterr().out)
     assert content["gate"]["state"] == "undecided"
@@ -285,8 +282,7 @@ def test_gate_that_is_undecided_exits_with_5_and_json_is_one_object(tmp_path, mo
 
 
 @pytest.mark.parametrize("labeled", [True, False])
-def test_the_terminal_is_in_the_language_of_the_report(labeled, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_terminal_is_in_the_language_of_the_report(labeled, here, capsys):
     words = ["fail", "pass"]
     rows = [
         {"id": i, "gpt": words[i % 2], "claude": words[i % 3 > 0]} | ({"human": words[i % 2]} if labeled else {})
@@ -302,15 +298,14 @@ def test_the_terminal_is_in_the_language_of_the_report(labeled, tmp_path, monkey
     assert ("没有标签" in "".join(lines)) is not labeled
 
 
-def test_dash_is_standard_input(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    _write(tmp_path / "t.csv", TABLES["pass_fail"][0])
-    with (tmp_path / "t.csv").open() as file:
+def test_dash_is_standard_input(here, monkeypatch, capsys):
+    _write(here / "t.csv", TABLES["pass_fail"][0])
+    with (here / "t.csv").open() as file:
         monkeypatch.setattr("sys.stdin", file)
         assert main(["check", "-", "--output", "run"]) == 0
     assert "labeled responses" in capsys.readouterr().out.splitlines()[0]
-    (tmp_path / "t.csv").write_bytes(b"id,human,judge\n1,\xff,pass\n")
-    with (tmp_path / "t.csv").open() as file:
+    (here / "t.csv").write_bytes(b"id,human,judge\n1,\xff,pass\n")
+    with (here / "t.csv").open() as file:
         monkeypatch.setattr("sys.stdin", file)
         assert main(["check", "-"]) == 1
     assert capsys.readouterr().err.startswith("evalkit: -:2: the byte at offset 17 is not UTF-8")
@@ -399,11 +394,8 @@ def test_numbers_that_are_not_finite_are_missing_and_other_words_are_named() -> 
 
 
 @pytest.mark.parametrize("words", [("passed", "failed"), ("valid", "invalid")])
-def test_words_for_no_verdict_are_classes_next_to_their_opposites(
-    words: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    _write(tmp_path / "t.csv", _wide("human", "judge", words, id="c"))
+def test_words_for_no_verdict_are_classes_next_to_their_opposites(words, here, capsys):
+    _write(here / "t.csv", _wide("human", "judge", words, id="c"))
     assert main(["check", "t.csv", "--json", "--output", "checked"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert content["metrics"]["agreement/kappa"]["n"] == ROWS
@@ -441,9 +433,8 @@ def test_a_column_can_name_the_judge_of_each_row(column: str, names: Sequence[st
     assert all(record.said.read for record in table.parsed.records)
 
 
-def test_an_exported_table_has_the_metrics_of_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    _write(tmp_path / "t.csv", _pairs("human", "gpt", ("A", "B", "tie"), "position", "ab", "ba"))
+def test_an_exported_table_has_the_metrics_of_its_run(here):
+    _write(here / "t.csv", _pairs("human", "gpt", ("A", "B", "tie"), "position", "ab", "ba"))
     assert main(["check", "t.csv", "--output", "run"]) == 0
     assert main(["export", "run", "--to", "csv", "--output", "exported.csv"]) == 0
     assert main(["check", "exported.csv", "--output", "again"]) == 0
@@ -451,10 +442,7 @@ def test_an_exported_table_has_the_metrics_of_its_run(tmp_path: Path, monkeypatc
     assert runs[0] == runs[1]
 
 
-def test_warnings_are_in_the_language_of_the_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_warnings_are_in_the_language_of_the_report(here, capsys):
     rows = [
         {"id": i, "human": f"Verdict: {'pass' if i % 9 else 'fail'}", "gpt": "pass" if i % 9 else "fail", "x": ""}
         for i in range(40)
@@ -466,10 +454,7 @@ def test_warnings_are_in_the_language_of_the_report(
     assert [note for note in notes if re.search("[a-z]{4,} [a-z]{2,} [a-z]{2,}", note)] == []
 
 
-def test_cases_on_which_annotators_are_split_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_cases_on_which_annotators_are_split_are_counted(here, capsys):
     words = ("pass", "fail")
     rows = [{"id": i, "annotator_1": words[i % 2], "annotator_2": words[i % 3 > 0], "gpt": words[0]} for i in range(30)]
     _write(Path("t.csv"), rows)

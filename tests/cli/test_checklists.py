@@ -28,8 +28,7 @@ BASE = ("run", "mode=checklist", "judge=simulated/good", "tracking=none", "scori
 
 
 @pytest.fixture
-def run(call, tmp_path, monkeypatch):
-    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
+def run(call, tmp_path):
     write(tmp_path, [row(n) for n in range(30)])
 
     def go(name: str, *more: str, status: int = 0) -> Done:
@@ -77,7 +76,7 @@ def test_asked_in_three_ways(run, tmp_path, output, prompt):
     assert len(keys[0] & keys[2]) == 30
 
 
-def test_scored_again_without_calls_exported_and_reproduced(run, call, tmp_path):
+def test_scored_again_without_calls(run, call, tmp_path):
     run("out")
     values = {}
     for rule in ("points", "weighted", "share", "required"):
@@ -87,6 +86,10 @@ def test_scored_again_without_calls_exported_and_reproduced(run, call, tmp_path)
         assert ("score/unclipped" in metrics(tmp_path / "out")) == (rule == "points")
     assert values["weighted"] == values["share"]
     assert len({*values.values()}) == 3
+
+
+def test_plan_export_and_reproduce(run, call, tmp_path):
+    run("out")
     call("export", "out", "--to", "csv", "--output", "out.csv")
     call("reproduce", "out")
 

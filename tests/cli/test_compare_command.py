@@ -94,8 +94,7 @@ def test_it_prints_and_writes_what_it_found(make_run, tmp_path, capsys):
     )
 
 
-def test_three_runs_of_one_judge_go_by_their_folders(make_run, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_three_runs_of_one_judge_go_by_their_folders(make_run, capsys, here):
     for name, rows in (("x=1", ROWS), ("x=2", OTHER), ("x=3", ROWS[:12])):
         make_run(name, rows)
     assert main(["compare", "x=1", "x=2", "x=3", "metrics=agreement/accuracy,position/consistency"]) == 0
@@ -123,14 +122,13 @@ def test_three_runs_of_one_judge_go_by_their_folders(make_run, capsys, tmp_path,
         (["one", "two", "folder=one/config.yaml"], "cannot be written"),
     ],
 )
-def test_a_mistake_is_one_line(make_run, tmp_path, monkeypatch, capsys, words, complaint):
-    monkeypatch.chdir(tmp_path)
+def test_a_mistake_is_one_line(make_run, here, capsys, words, complaint):
     make_run("one", ROWS, "a")
     make_run("two", OTHER, "b")
     assert main(["compare", *words]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert complaint in line
-    assert not (tmp_path / "comparison.json").exists()
+    assert not (here / "comparison.json").exists()
 
 
 @pytest.mark.usefixtures("mlflow_store")
@@ -161,8 +159,7 @@ def test_a_recorded_run_that_is_not_ours(make_run, tmp_path, capsys):
     assert f"MLflow run {run_id}: has no run folder; name a run" in capsys.readouterr().err
 
 
-def test_runs_that_share_judge_and_folder_name_go_by_their_paths(make_run, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_runs_that_share_judge_and_folder_name_go_by_their_paths(make_run, here, capsys):
     make_run("first/run", ROWS)
     make_run("second/run", OTHER)
     assert main(["compare", "first/run", "second/run"]) == 0
@@ -196,9 +193,8 @@ def replayed(folder: Path, model: str, strategy: str) -> list[tuple[str, str | N
         *(pytest.param(x, marks=pytest.mark.thorough) for x in (("PaLM2", "Vanilla"), ("GPT-4", "Vanilla_NoRules"))),
     ],
 )
-def test_two_published_judges(shared, tmp_path, monkeypatch, other):
+def test_two_published_judges(shared, here, other):
     """Imported as published, then compared: both by command."""
-    monkeypatch.chdir(tmp_path)
     folder = shared / "data" / "llmbar" / "Natural"
     judges = (("GPT-4", "Vanilla"), other)
     passes = [replayed(folder, *judge) for judge in judges]
@@ -207,8 +203,8 @@ def test_two_published_judges(shared, tmp_path, monkeypatch, other):
         # Orders that differ make a tie, here and in `_resolved`.
         words = [f"hydra.run.dir=judge {k}", "tracking=none", "scoring.bootstrap=0", "swap.resolve=tie"]
         assert main(["import", "llmbar", result, *words]) == 0
-    assert main(["compare", "judge 0", "judge 1", f"folder={tmp_path}", "bootstrap=200"]) == 0
-    content = json.loads((tmp_path / "comparison.json").read_text())
+    assert main(["compare", "judge 0", "judge 1", f"folder={here}", "bootstrap=200"]) == 0
+    content = json.loads((here / "comparison.json").read_text())
     verdicts = [[_resolved(*row[1:]) for row in rows] for rows in passes]
     labels = [row[0] for row in passes[0]]
     both = [k for k in range(100) if verdicts[0][k] and verdicts[1][k]]
@@ -240,8 +236,7 @@ def test_where_nothing_can_be_tested_it_says_so(make_run, tmp_path, capsys):
     assert "Nothing could be tested" in capsys.readouterr().out
 
 
-def test_cases_too_few_to_show_any_difference_are_called_so(make_run, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_cases_too_few_to_show_any_difference_are_called_so(make_run, here, capsys):
     one = make_run("one", [("A", "A", "A"), ("B", "B", "B"), ("A", "B", "B")])
     two = make_run("two", [("A", "B", "B"), ("B", "B", "B"), ("A", "A", "A")])
     assert main(["compare", str(one), str(two)]) == 0
@@ -255,17 +250,16 @@ GOOD, BAD = right_in(LABELS, 0.9, 1), right_in(LABELS, 0.6, 2)
 
 
 @pytest.fixture
-def make_drift_run(tmp_path, monkeypatch):
+def make_drift_run(here):
     """Write a run folder of verdicts and labels."""
-    monkeypatch.chdir(tmp_path)
 
     def make(name: str, verdicts: Sequence[Any], labels: Sequence[Any] = LABELS, **sections: Any) -> Path:
         run = pairs(verdicts, labels, **{"scoring": {"bootstrap": 100}, **sections})
         scored = score_run(run.config, run.cases, run.judgments)
         manifest = {"run_id": name, "judge": "m", "mode": "pairwise", "prompt_hashes": {"pairwise": "1"}}
         result = RunResult(None, run.config, manifest, run.cases, run.judgments, scored.verdicts, scored.metrics)
-        write_run(tmp_path / name, result)
-        return tmp_path / name
+        write_run(here / name, result)
+        return here / name
 
     return make
 
@@ -391,9 +385,8 @@ def test_drift_of_a_run_from_mlflow(make_drift_run, tmp_path, capsys):
         *(pytest.param(x, marks=pytest.mark.thorough) for x in ("gpt-3.5-turbo-0125", "reka-flash-20240226")),
     ],
 )
-def test_two_published_judges_of_three_systems(shared, tmp_path, monkeypatch, capsys, system):
+def test_two_published_judges_of_three_systems(shared, here, capsys, system):
     """GPT-4o scores lower than GPT-4 Turbo and much as itself a month later; without labels, no judge is worse."""
-    monkeypatch.chdir(tmp_path)
     runs = {"turbo": "v2.0522/gpt-4-turbo-2024-04-09", "may": "v2.0522/gpt-4o-2024-05-13"}
     runs |= {"june": "v2.0625/gpt-4o-2024-05-13"}
     for name, path in runs.items():
@@ -403,7 +396,7 @@ def test_two_published_judges_of_three_systems(shared, tmp_path, monkeypatch, ca
     status = {pair: main(["drift", *pair, "--json", "bootstrap=200"]) for pair in (("turbo", "may"), ("may", "june"))}
     other, same = map(json.loads, capsys.readouterr().out.splitlines())
     assert list(status.values()) == [5, 0]
-    scores = [{row["id"]: row["score"] for row in _verdicts(tmp_path / name)} for name in ("turbo", "may")]
+    scores = [{row["id"]: row["score"] for row in _verdicts(here / name)} for name in ("turbo", "may")]
     both = [key for key in scores[0] if scores[1].get(key) is not None and scores[0][key] is not None]
     changed = sum(scores[0][key] != scores[1][key] for key in both) / len(both)
     assert (other["state"], other["reason"], other["changed"]) == ("unknown", "no_labels", ["judge", "data"])

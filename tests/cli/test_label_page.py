@@ -63,19 +63,17 @@ def pairs_once(tmp_path_factory):
 
 
 @pytest.fixture
-def pairs(pairs_once, tmp_path, monkeypatch):
+def pairs(pairs_once, here):
     """A copy of that run."""
-    monkeypatch.chdir(tmp_path)
-    return Path(shutil.copytree(pairs_once, tmp_path / "run"))
+    return Path(shutil.copytree(pairs_once, here / "run"))
 
 
 @pytest.fixture
-def graded(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def graded(here):
     rows = [{"id": str(n), "prompt": f"Question {n}", "response": f"Answer {n}", "judge": "j"} for n in range(6)]
 
     def make(values: list[Any], column: str, *words: str) -> Path:
-        return imported(tmp_path, [{**row, column: value} for row, value in zip(rows, values, strict=True)], *words)
+        return imported(here, [{**row, column: value} for row, value in zip(rows, values, strict=True)], *words)
 
     return make
 
@@ -228,16 +226,15 @@ def test_scores_have_digits_or_a_field(graded, visit, top, keys):
 
 
 @pytest.fixture
-def checklists(tmp_path, monkeypatch):
+def checklists(here):
     """A run of two cases, one with a group of items."""
-    monkeypatch.chdir(tmp_path)
     group = {"criterion": "Is polite", "parts": [{"id": "hi", "criterion": "Says hello"}, "Says goodbye"]}
     lists = [["Is short", group], [{"id": "__proto__", "criterion": "Is <b>true</b>"}]]
     rows = [{"id": str(n), "prompt": f"p{n}", "response": f"r{n}", "checklist": items} for n, items in enumerate(lists)]
-    (tmp_path / "items.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    (here / "items.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     data = ["dataset=file", "dataset.path=items.jsonl", "tracking=none", "scoring.bootstrap=50"]
     assert main(["run", "mode=checklist", "judge=simulated/good", *data, "hydra.run.dir=run"]) == 0
-    return tmp_path / "run"
+    return here / "run"
 
 
 @pytest.mark.browser
@@ -497,10 +494,9 @@ def test_the_file_of_labels_can_be_read_into_another_copy_of_the_run(pairs, tmp_
     assert labels_of(tmp_path / "copy") == labels_of(pairs) == dict.fromkeys(labels_of(pairs), "A")
 
 
-def test_informative_cases_have_known_probabilities(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_informative_cases_have_known_probabilities(here):
     winners = [("A", "A")] * 60 + [("B", "B")] * 48 + [("A", "B")] * 12
-    run = imported(tmp_path, [row for n, both in enumerate(winners) for row in pair(n, both)])
+    run = imported(here, [row for n, both in enumerate(winners) for row in pair(n, both)])
     with label_page(run, "--informative", "--n", "24") as page:
         shown = page.label(lambda _: "A", 10)
         assert (shown["labeled"], shown["total"]) == (10, 24)
@@ -603,26 +599,25 @@ def test_labels_of_another_annotator_in_the_file_are_not_shown(pairs):
         assert session.view(0)["labeled"] == 0
 
 
-def test_a_table_of_judgments_is_imported_the_first_time(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "data").mkdir()
+def test_a_table_of_judgments_is_imported_the_first_time(here, capsys):
+    (here / "data").mkdir()
     text = "id,prompt,response_a,response_b,winner\n1,p,x,y,A\n2,q,x2,y2,B\n3,r,x3,y3,A\n"
     for name in ("v.csv", "data/v.csv"):
-        (tmp_path / name).write_text(text, "utf-8")
+        (here / name).write_text(text, "utf-8")
     for labeled in (0, 2):
         with label_page("v.csv") as page:
             assert page.act("open")["labeled"] == labeled
             shown = page.label(lambda _: "A", 2 - labeled)
             page.act("finish", at=shown["at"])
             assert page.ended() == 0
-    assert len(labels_of(tmp_path / "v-labels")) == 2
-    (tmp_path / "bad.csv").write_text("id,prompt\n1,p\n", "utf-8")
+    assert len(labels_of(here / "v-labels")) == 2
+    (here / "bad.csv").write_text("id,prompt\n1,p\n", "utf-8")
     for name, problem in (("data/v.csv", "v-labels: contains another run; move it"), ("bad.csv", "bad.csv")):
         capsys.readouterr()
         assert main(["label", name, "--page"]) == 1
         (line,) = capsys.readouterr().err.strip().splitlines()
         assert problem in line
-    assert not (tmp_path / "bad-labels").exists()
+    assert not (here / "bad-labels").exists()
 
 
 @pytest.mark.slow

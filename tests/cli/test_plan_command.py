@@ -36,8 +36,7 @@ DATA = ["dataset=file", "dataset.path=cases.jsonl", "swap=both"]
 
 
 @pytest.fixture
-def provider(provider, monkeypatch, tmp_path):
-    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
+def provider(provider, tmp_path):
     texts = (json.dumps(pair(number)) for number in range(12))
     (tmp_path / "cases.jsonl").write_text("".join(f"{text}\n" for text in texts))
     provider.rule = answered
@@ -281,16 +280,15 @@ LABELS = truth(100)
 
 
 @pytest.fixture
-def make_run(tmp_path, monkeypatch):
+def make_run(here):
     """Write a run folder."""
-    monkeypatch.chdir(tmp_path)
 
     def make(labels: Any = LABELS, **sections: Any) -> RunResult:
         run = pairs(right_in(LABELS, 0.85, 1), labels, **{"scoring": {"bootstrap": 200}, **sections})
         scored = score_run(run.config, run.cases, run.judgments)
         manifest = {"run_id": "r", "judge": "m", "mode": "pairwise"}
         result = RunResult(None, run.config, manifest, run.cases, run.judgments, scored.verdicts, scored.metrics)
-        write_run(tmp_path / "run", result)
+        write_run(here / "run", result)
         return result
 
     return make
@@ -357,9 +355,8 @@ DOORS = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_plan_refuses_it(tmp_path, monkeypatch, capfd, door):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "rows.csv").write_text("id,prompt,response_a,response_b\n1,?,x,y\n", "utf-8")
+def test_a_plan_refuses_it(here, capfd, door):
+    (here / "rows.csv").write_text("id,prompt,response_a,response_b\n1,?,x,y\n", "utf-8")
     words = (KNOWN, *DOORS[door], "dataset=file", "dataset.path=rows.csv")
     assert "LiteLLM does not know the provider of 'nosuch/x'" in call_main(capfd, "plan", *words, status=1).line()
 

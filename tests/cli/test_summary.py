@@ -100,7 +100,7 @@ def test_a_last_sentence(capsys, tmp_path):  # type: ignore[no-untyped-def]
     assert " ".join(out.split()).endswith(f"fix the missing answers of judge.name={ODD} first.")
 
 
-def test_progress_on_a_terminal(monkeypatch):
+def test_progress_on_a_terminal():
     config = RunConfig(judge={"model": "m", "name": ODD}, criteria=[{"name": "q"}])
     display = ProgressDisplay(SimpleNamespace(config=config))  # type: ignore[arg-type]
     display._console, display._live = Console(file=(out := StringIO()), force_terminal=True, width=200), True

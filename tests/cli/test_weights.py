@@ -30,10 +30,9 @@ def torn(body: Mapping[str, Any]) -> Reply:
 
 
 @pytest.fixture
-def run(call, provider, tmp_path, monkeypatch):
+def run(call, provider, tmp_path):
     """Runs the judge that is torn between two criteria."""
     provider.rule = torn
-    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     (tmp_path / "cases.jsonl").write_text("\n".join(json.dumps(pair(n)) for n in range(CASES)))
     data = ["dataset=file", "dataset.path=cases.jsonl", "scoring.bootstrap=100", "judge.transport=direct"]
 

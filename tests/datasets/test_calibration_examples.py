@@ -179,9 +179,8 @@ def test_a_file_that_is_not_there_or_is_empty_is_said(tmp_path):
         with_examples(config(str(write(tmp_path))))
 
 
-def test_a_composed_config_holds_the_examples_themselves(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path, GOOD)
+def test_a_composed_config_holds_the_examples_themselves(here):
+    write(here, GOOD)
     composed = load_config(overrides=["mode=pointwise", "rubric.examples_path=examples.jsonl"])
     assert composed.rubric.examples_path is None
     assert composed.rubric.examples[0].justification == "It is the capital."

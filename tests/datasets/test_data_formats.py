@@ -415,12 +415,16 @@ def test_quick_is_a_balanced_part_of_the_sample():
     assert sum(c.metadata["language"] == "zh" for c in cases) == 2
 
 
-def test_sample_says_what_is_wrong_with_the_worse_answer_and_suits_a_small_judge():
+def test_sample_says_what_is_wrong_with_the_worse_answer():
     cases = shipped("sample.jsonl", "pairwise").cases
     assert {c.metadata["flaw"] for c in cases} == FLAWS
     assert all(set(c.metadata) == {"language", "flaw"} for c in cases)
     assert sum(c.context is not None for c in cases) == sum(c.reference is not None for c in cases) == 4
     assert all(is_chinese(c.prompt) == (c.metadata["language"] == "zh") for c in cases)
+
+
+def test_sample_is_short_enough_for_a_small_judge():
+    cases = shipped("sample.jsonl", "pairwise").cases
     assert max(len(c.prompt.split()) for c in cases) <= 40
     words = [len(r.text.split()) for c in cases if c.metadata["language"] == "en" for r in c.responses]
     assert min(words) >= 15

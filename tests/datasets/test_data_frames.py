@@ -174,8 +174,7 @@ def test_a_plan_counts_the_same_whether_it_holds_hashes_or_not(tmp_path, monkeyp
     assert planned(capsys, *words) == held
 
 
-def test_patterns_samples_and_joins_from_the_command_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_patterns_samples_and_joins_from_the_command_line(here, capsys):
     for name in "ab":
         rows = [{"q": i, "text": f"{name}{i}"} for i in range(6)]
         Path(f"{name}.answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

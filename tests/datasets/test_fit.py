@@ -47,18 +47,17 @@ def omitted(old: str, new: str) -> int:
     return int(number)
 
 
-def test_a_run_shortens_shows_and_counts_what_does_not_fit(provider, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_shortens_shows_and_counts_what_does_not_fit(provider, here, capfd):
     RewardServer(context=400).install(provider)
     long = "quality=2.0 " + "word " * 2000 + "the end"
     rows = [{"id": f"c{n}", "prompt": "Why?", "responses": [text, "b"]} for n, text in enumerate(["a", long])]
-    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (here / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     judge = ["judge=reward_model", f"judge.model=hosted_vllm/{MODEL}", f"judge.api_base={provider.api_base}"]
     words = [*judge, "judge.context=400", "dataset=file", "dataset.path=d.jsonl", *BRIEF]
     call_main(capfd, "run", *words, "--output", "refused", status=2)
     failed = [one for one in judgments("refused") if one["status"] != "ok"]
     assert [(one["case_id"], one["error_kind"], one["criteria"]) for one in failed] == [("c1", "too_long", {})]
-    assert json.loads((tmp_path / "refused" / "metrics.json").read_text())["metrics"]["score/mean"]["worst_low"] is None
+    assert json.loads((here / "refused" / "metrics.json").read_text())["metrics"]["score/mean"]["worst_low"] is None
     provider.requests.clear()
     done = call_main(capfd, "run", *words, "dataset.fit=ends", "--output", "fitted")
     assert {one["status"] for one in judgments("fitted")} == {"ok"}
@@ -124,10 +123,9 @@ def test_a_prompt_that_is_too_long_without_the_case_is_an_error(fixed, own):
             fit_ends(case, fits)
 
 
-def test_a_long_template_is_one_line_before_any_call(provider, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_a_long_template_is_one_line_before_any_call(provider, here, capfd):
     RewardServer(context=400).install(provider)
-    (tmp_path / "d.jsonl").write_text(json.dumps({"id": "c", "prompt": "Why?", "responses": ["a", "b"]}) + "\n")
+    (here / "d.jsonl").write_text(json.dumps({"id": "c", "prompt": "Why?", "responses": ["a", "b"]}) + "\n")
     words = ["judge=gpt-4o-mini", f"judge.api_base={provider.api_base}", "judge.context=400", "dataset.fit=ends"]
     long = f"criteria.quality.description='{'be careful ' * 300}'"
     done = call_main(capfd, "run", *words, f"+{long}", "dataset=file", "dataset.path=d.jsonl", *BRIEF, status=1)

@@ -108,8 +108,7 @@ def test_a_rule_that_does_not_fit_the_rows_is_refused(split, message):
         side([row(0, "question", split="dev")], "dev", **split)
 
 
-def test_each_scoring_on_the_test_side_is_counted(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_each_scoring_on_the_test_side_is_counted(here, capfd):
     Path("cases.jsonl").write_text("".join(json.dumps(row(n, f"question {n}")) + "\n" for n in range(20)))
     words = ("judge=simulated/good", "dataset.path=cases.jsonl", "tracking=none", "scoring.bootstrap=0")
 

@@ -62,12 +62,11 @@ def test_every_field_of_a_record_is_on_the_page_of_files():
     ],
     ids=["pairwise", "pointwise", "listwise", "sweep"],
 )
-def test_every_file_that_a_run_writes_is_on_the_page(words, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_every_file_that_a_run_writes_is_on_the_page(words, here, capfd):
     place = "hydra.sweep.dir=out" if "-m" in words else "hydra.run.dir=out"
     call_main(capfd, "run", *words, "dataset.limit=3", *BRIEF, place)
     page = (ROOT / "docs" / "reference" / "files.md").read_text("utf-8")
-    written = [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    written = [path.relative_to(here / "out") for path in (here / "out").rglob("*") if path.is_file()]
     names = {"figures/*.svg" if path.parent.name == "figures" else path.name for path in written}
     assert {"config.yaml", "report.html", "figures/*.svg"} <= names
     assert [name for name in names if f"| `{name}` |" not in page] == []

@@ -133,7 +133,7 @@ async def test_claims_share_a_round_trip_and_what_is_stored_comes_with_them():
     assert server.held == {"taken"}
 
 
-async def test_claims_are_given_up_or_say_why_not():
+async def test_a_claim_that_nobody_waits_for_any_more_is_given_up():
     server = Server()
     queue = ClaimQueue(server, server)
     waiting = asyncio.create_task(queue.claim("a"))
@@ -141,6 +141,10 @@ async def test_claims_are_given_up_or_say_why_not():
     waiting.cancel()
     await queue.settle()
     assert server.held == set()
+
+
+async def test_a_failure_to_give_up_a_claim_is_told():
+    server = Server()
     server.fault = StoreError("claims do not hold")
     queue = ClaimQueue(server, server)
     assert await queue.claim("a")

@@ -129,7 +129,7 @@ def test_the_answer_asked_for_names_each_response_and_criterion():
     assert parts["comparison"]["items"]["properties"]["criterion"]["enum"] == list(NAMES)
 
 
-def test_the_ranking_is_of_the_cases_own_responses_and_criteria_in_any_order():
+def test_the_ranking_is_of_the_cases_own_responses_whatever_order_was_shown():
     evaluator = listwise()
     for request in evaluator.plan(CASE):
         by = (entries({"A": 1, "B": 2, "C": 3, "D": 3}), entries({"D": 1, "A": 1}))
@@ -147,6 +147,10 @@ def test_the_ranking_is_of_the_cases_own_responses_and_criteria_in_any_order():
         assert list(own) == list(ABCD)
         assert own[ABCD[c]] == ["good of C"]
         assert [one["criterion"] for one in judgment.answer["comparison"]] == list(NAMES)
+
+
+def test_criteria_in_another_order_keep_their_reasons():
+    evaluator = listwise()
     value = answer(entries({"A": 1, "B": 2}), (entries({"A": 1, "B": 2}), entries({"B": 1, "A": 2})))
     value["comparison"].reverse()
     request = evaluator.plan(CASE)[0]

@@ -163,7 +163,7 @@ def test_showing_it_swapped_and_answering_swapped_is_the_same_judgment(winner, e
     assert one.value == {"A": 1, "TIE": 0, "B": -1}[winner]
 
 
-def test_criteria_and_lists_of_prose_are_read_leniently():
+def test_criteria_are_matched_loosely_and_spelt_as_configured():
     loose = answer()
     loose["comparison"][0]["criterion"] = " **Accuracy** "
     loose["comparison"].reverse()
@@ -171,6 +171,10 @@ def test_criteria_and_lists_of_prose_are_read_leniently():
     assert list(judgment.criteria) == ["accuracy", "tone"]
     assert judgment.answer is not None
     assert [one["criterion"] for one in judgment.answer["comparison"]] == ["accuracy", "tone"]
+
+
+def test_lists_of_prose_are_read_leniently():
+    loose = answer()
     loose["analysis"]["responseA"] = {"strengths": "polite"}
     loose["result"]["differentiators"] = None
     loose["note"] = "extra"

@@ -145,18 +145,17 @@ def test_conf_is_found_from_below_and_through_a_variable(tmp_path, monkeypatch):
     assert load_config(overrides=["judge=mine"]).judge.model == "openai/mine"
 
 
-def test_a_study_is_found_by_file_and_by_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_study_is_found_by_file_and_by_name(here):
     assert (
         find_study("first_look")
         == find_study("experiments/first_look.yaml")
         == shipped("experiments") / "first_look.yaml"
     )
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "own.yaml").write_text("defaults: [config, _self_]\ntie: {treshold: 0.1}\n")
+    (here / "experiments").mkdir()
+    (here / "experiments" / "own.yaml").write_text("defaults: [config, _self_]\ntie: {treshold: 0.1}\n")
     assert said([], "own") == "experiments/own.yaml:2: tie.treshold: no such key; did you mean 'threshold'?"
     assert said([], "ownn") == "ownn: no such study file; did you mean 'own'?"
-    (tmp_path / "bad.yaml").write_text("a: [1\nb: 2\n")
+    (here / "bad.yaml").write_text("a: [1\nb: 2\n")
     assert said([], "bad.yaml").startswith("bad.yaml:2: is not YAML") or "bad.yaml:2" in said([], "bad.yaml")
 
 

@@ -56,11 +56,10 @@ def test_other_words_stay(word):
     assert in_ascii(word) == word
 
 
-def test_values_and_keys_reach_the_config(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "conf" / "judge").mkdir(parents=True)
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "conf" / "judge" / "团队.yaml").write_text("model: openai/team\n", "utf-8")
+def test_values_and_keys_reach_the_config(here):
+    (here / "conf" / "judge").mkdir(parents=True)
+    (here / "experiments").mkdir()
+    (here / "conf" / "judge" / "团队.yaml").write_text("model: openai/team\n", "utf-8")
     config = load_config(
         overrides=[
             "judge=团队",

@@ -11,12 +11,11 @@ GENERAL = ["accuracy", "instruction following", "clarity"]
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "conf" / "judge").mkdir(parents=True)
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "conf" / "judge" / "team.yaml").write_text("name: team\nmodel: openai/team\n", "utf-8")
-    return tmp_path
+def folder(here):
+    (here / "conf" / "judge").mkdir(parents=True)
+    (here / "experiments").mkdir()
+    (here / "conf" / "judge" / "team.yaml").write_text("name: team\nmodel: openai/team\n", "utf-8")
+    return here
 
 
 def study(folder: Path, text: str) -> str:

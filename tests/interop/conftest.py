@@ -45,9 +45,7 @@ class Ran:
 
 
 @pytest.fixture
-def bring(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
+def bring(here, capsys):
     def run(name: str, path: str, *words: str, status: int = 0) -> Ran:
         capsys.readouterr()
         ended = main(
@@ -55,7 +53,7 @@ def bring(tmp_path, monkeypatch, capsys):
         )
         out, err = capsys.readouterr()
         assert ended == status, err + out
-        return Ran(tmp_path / "run", ended, out, err)
+        return Ran(here / "run", ended, out, err)
 
     return run
 

@@ -18,12 +18,6 @@ from tests.support.import_layouts import LOGS, export, result
 SUMS = "samples_sums_2026-11-24T02-31-27.626290.jsonl"
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def cases(path: str, *words: str, mode: str = "pointwise") -> tuple[list[Case], tuple[str, ...]]:
     stream = stream_cases(load_config(overrides=[f"mode={mode}", f"dataset.path={path}", *words]))
     return list(stream), stream.notes

@@ -263,12 +263,11 @@ ROWS = [
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def run(here):
     Path("judged.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
     words = ["import", "generic", "judged.jsonl", "tracking=none", "scoring.bootstrap=20", "hydra.run.dir=run"]
     assert main(words) == 0
-    return tmp_path / "run"
+    return here / "run"
 
 
 def cells(file: Path) -> list[list[str]]:

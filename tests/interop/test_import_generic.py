@@ -231,12 +231,6 @@ def counts(column: str) -> dict[str, int]:
     return {name.split("/")[2]: one["n"] for name, one in metrics.items() if name.startswith(start)}
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.mark.parametrize("whole", [True, False], ids=["folder", "file"])
 def test_scores_have_the_tags_of_the_tasks_in_their_folder(here, whole):
     folder = here / "published"

@@ -421,18 +421,17 @@ def test_of_one_persons_labels_in_one_file_the_last_counts_and_that_is_said(ran,
 
 
 @pytest.fixture
-def checked(tmp_path, monkeypatch):
+def checked(here):
     """Return the folder of a run by checklist, one case with three items and one with two, without labels."""
-    monkeypatch.chdir(tmp_path)
     rows = [
         {"id": "q1", "prompt": "p", "response": "r", "checklist": [{"id": "light", "criterion": "x"}, "y", "z"]},
         {"id": "q2", "prompt": "p2", "response": "r2", "checklist": ["x", "y"]},
     ]
-    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (here / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = ["run", "mode=checklist", "judge=simulated/good", "dataset=file", "dataset.path=cases.jsonl"]
     words += ["tracking=none", "store.mode=off", "hydra.run.dir=run"]
     assert main(words) == 0
-    return tmp_path / "run"
+    return here / "run"
 
 
 def test_labels_of_checklist_items(checked, tmp_path, capsys):
@@ -472,21 +471,20 @@ def test_a_wrong_label_of_an_item_leaves_the_run_as_it_was(checked, tmp_path, ca
     assert {file.name: file.read_bytes() for file in checked.iterdir() if file.is_file()} == before
 
 
-def test_labels_of_classes_bring_the_note_on_missing_labels_up_to_date(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_labels_of_classes_bring_the_note_on_missing_labels_up_to_date(here, capsys):
     rows = [{"id": f"{n}", "prompt": f"p{n}", "response": "r", "label": "pass" if n == 1 else None} for n in range(3)]
-    (tmp_path / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (here / "cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = ["run", "mode=pointwise", "rubric=pass_fail", "judge=simulated/good", "dataset=file"]
     words += ["dataset.path=cases.jsonl", "tracking=none", "store.mode=off", "hydra.run.dir=run"]
     assert main(words) == 0
-    (tmp_path / "bad.csv").write_text("id,annotator,class\n0,ann,maybe\n")
+    (here / "bad.csv").write_text("id,annotator,class\n0,ann,maybe\n")
     assert main(["label", "run", "bad.csv"]) == 1
     # `evalkit label` takes no dataset.label_map.
     assert "'maybe' is not one of the classes pass, fail; write one of them" in capsys.readouterr().err.replace(
         '"', "'"
     )
     for name, note in (("0", True), ("2", False)):
-        (tmp_path / "labels.csv").write_text(f"id,annotator,class\n{name},ann,fail\n")
+        (here / "labels.csv").write_text(f"id,annotator,class\n{name},ann,fail\n")
         assert main(["label", "run", "labels.csv"]) == 0
         assert ("note: cases without a label: 1 of 3" in capsys.readouterr().out) == note
-        assert any("without a label" in one for one in read_run(tmp_path / "run").manifest["notes"]) == note
+        assert any("without a label" in one for one in read_run(here / "run").manifest["notes"]) == note

@@ -53,8 +53,7 @@ def test_an_evaluator_is_a_judge_only_if_it_is_named(read):
     assert [dict(one.criteria) for one in found.judgments][:3] == [{"EqualsExpected": value} for value in (1, 1, 0)]
 
 
-def test_check_says_what_it_can_about_two_judges_without_labels(write, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_check_says_what_it_can_about_two_judges_without_labels(write, here, capsys):
     path = write("report.json", json.dumps(PYDANTIC_EVALS))
     assert main(["check", str(path), "--output", "run", "scoring.bootstrap=0"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -109,16 +108,15 @@ def test_what_people_made_of_a_score_is_a_label_and_other_edits_are_counted(read
 
 
 @pytest.mark.parametrize("command", [["check"], ["import", "inspect"]])
-def test_the_scores_of_a_named_grader_are_labels(command, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_scores_of_a_named_grader_are_labels(command, here, capsys):
     path, log = LOGS / "inspect_graders.json", inspect_log("graders")
     where = ["--output", "run"] if command == ["check"] else ["hydra.run.dir=run"]
     words = [*command, str(path), "--label", "match", *where, "tracking=none", "scoring.bootstrap=0"]
     assert main(words) == 0
-    cases = [json.loads(line) for line in (tmp_path / "run" / "cases.jsonl").read_text("utf-8").splitlines()]
+    cases = [json.loads(line) for line in (here / "run" / "cases.jsonl").read_text("utf-8").splitlines()]
     given = [GRADES[sample["scores"]["match"]["value"]] for sample in log["samples"]]
     assert [case["labels"] for case in cases] == [{"match": [value]} for value in given]
-    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
+    manifest = json.loads((here / "run" / "manifest.json").read_text("utf-8"))
     assert {one["name"] for one in manifest["judges"]} == {"mockllm/one", "mockllm/two"}
     assert any("not judges, omitted: 6 (length)" in note for note in manifest["notes"])
     capsys.readouterr()
@@ -217,12 +215,11 @@ def test_a_deepeval_case_that_is_there_twice_is_judged_twice(read):
 
 
 @pytest.mark.parametrize("command", ["import", "check"])
-def test_a_file_without_a_usable_verdict_is_one_line_and_writes_nothing(command, write, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_file_without_a_usable_verdict_is_one_line_and_writes_nothing(command, write, here, capsys):
     write("table.csv", "id,prompt,response,verdict,human\n" + "".join(f"{n},p,r{n},error,pass\n" for n in range(30)))
     words = ["import", "generic", "table.csv", "--fields", "class=verdict"]
     arguments = words if command == "import" else ["check", "table.csv", "--judge", "verdict"]
     assert main([*arguments, "tracking=none"]) == 1
     printed = capsys.readouterr()
     assert "no row has a usable verdict" in printed.err, printed
-    assert [one.name for one in tmp_path.iterdir()] == ["table.csv"]
+    assert [one.name for one in here.iterdir()] == ["table.csv"]

@@ -121,8 +121,7 @@ def test_samples_differ_and_other_data_has_the_same_faults(tmp_path):
         (("judge.logprobs=true",), "does not return log-probabilities; set judge.logprobs=false"),
     ],
 )
-def test_a_mistake_is_one_line(words, said, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_a_mistake_is_one_line(words, said, here, capfd):
     assert main(["run", "judge=simulated/good", *SETTINGS, *words]) == 1
     [line] = [line for line in capfd.readouterr().err.splitlines() if line.startswith("evalkit: ")]
     assert said in line
@@ -137,8 +136,7 @@ def test_it_costs_nothing_and_its_strength_is_in_the_content_key():
         make_judges(config.judge.model_copy(update={"params": {"strength": True}}), config.runner)
 
 
-def test_a_plan_and_the_store_work_as_for_any_judge(tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_a_plan_and_the_store_work_as_for_any_judge(here, capfd):
     words = ["judge=simulated/length_biased", "dataset=sample", *BRIEF, "store.url=s.sqlite"]
     assert main(["plan", *words]) == 0
     assert capfd.readouterr().out.splitlines()[1].split()[-1] == "$0.0000"

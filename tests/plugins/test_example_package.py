@@ -339,11 +339,15 @@ def test_a_store_is_held_to_the_protocol_and_its_failures_are_one_line(example, 
     assert "Traceback" not in error
 
 
-def test_code_of_a_store_or_a_transport_runs_only_if_allowed(example, monkeypatch, capsys):
+def test_code_that_is_named_by_a_store_url_runs_only_if_allowed(example, monkeypatch, capsys):
     monkeypatch.delenv("EVALKIT_ALLOW_CODE")
     assert main(["store", "stats", "store.url=evalkit_example.memory_store.MemoryStore://x"]) == 1
     assert "--allow-code" in capsys.readouterr().err
     assert "evalkit_example.memory_store" not in sys.modules
+
+
+def test_a_transport_that_is_code_runs_only_if_allowed(example, monkeypatch, capsys):
+    monkeypatch.delenv("EVALKIT_ALLOW_CODE")
     assert main(["run", *ECHO, "judge.transport=evalkit_example.echo.Echo"]) == 1
     assert "--allow-code" in capsys.readouterr().err
     assert "evalkit_example.echo" not in sys.modules

@@ -391,8 +391,7 @@ CASE = Case("c", "2 + 2?", (Response(" four {x} {{ y }}\n"), Response("five %} â
 
 
 @pytest.fixture
-def authors(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def authors(here):
     for name, text in FILES.items():
         Path(name).write_text(text, "utf-8")
     return lambda preset, file: load_config(overrides=[f"judge={preset}", f"prompt.template={file}", "tracking=none"])

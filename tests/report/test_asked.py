@@ -63,7 +63,7 @@ def test_what_is_shown_is_what_was_planned_to_the_letter(changes):
     assert data.json.count(LONG[:20]) <= 4, "the case's own texts are not repeated in each prompt"
 
 
-def test_only_the_prompts_that_were_sent_are_shown():
+def test_a_prompt_that_was_not_sent_is_not_shown():
     evaluator = make_evaluator(config())
     changed = replace(CASE, prompt="Another question, asked since then?")
     data, page = embedded(render_prompts(evaluator, [SPEC]), changed, judged(evaluator))
@@ -71,8 +71,16 @@ def test_only_the_prompts_that_were_sent_are_shown():
     assert not any("asked" in one for one in page["cases"][0]["judgments"])
     other = render_prompts(evaluator, [replace(SPEC, model="openai/other")])
     assert other(CASE, judged(evaluator)) == {}
+
+
+def test_judgments_made_elsewhere_have_no_prompt_and_none_is_missed():
+    evaluator = make_evaluator(config())
     data, page = embedded(render_prompts(evaluator, [SPEC]), CASE, [replace(one, keys=()) for one in judged(evaluator)])
     assert (data.unlike, "asked" in page["cases"][0]["judgments"][0]) == (0, False)
+
+
+def test_of_several_asks_the_first_is_shown_and_counted():
+    evaluator = make_evaluator(config())
     once, again = judged(evaluator)
     asked_again = replace(once, keys=(*once.keys, "0" * 64), completion=Completion("{}"))
     data, page = embedded(render_prompts(evaluator, [SPEC]), CASE, [asked_again, again])

@@ -252,13 +252,17 @@ def test_filters_take_turns_for_the_places_with_all_texts(make_run):
     assert max(kinds) - min(kinds) <= 1
 
 
-def test_every_case_has_its_place_and_its_judgments(make_run):
+def test_one_huge_case_does_not_take_the_others_places(make_run):
     result = make_run(8)
     huge = replace(result.cases[1], responses=tuple(Response("y" * 20_000) for _ in range(40)))
     data = case_data(replace(result, cases=(result.cases[0], huge, *result.cases[2:])), budget=300_000)
     assert [row.get("short", False) for row in json.loads(data.json)["cases"]] == [False, True] + [False] * 6
     long = replace(result, cases=(replace(result.cases[0], prompt="z" * 50_000), *result.cases[1:]))
     assert rows(long)[0]["prompt"] == "z" * 20_000 + "… (+30,000)"
+
+
+def test_judgments_that_are_not_in_case_order_find_their_cases(make_run):
+    result = make_run(8)
     turned = replace(result, judgments=result.judgments[::-1], verdicts=result.verdicts[::-1])
     assert [len(row["judgments"]) for row in rows(turned)] == [2] * 8
     assert [row["flags"] for row in rows(turned)] == [row["flags"] for row in rows(result)]

@@ -191,6 +191,10 @@ def test_each_case_is_decided_by_the_first_judge_that_is_sure_enough():
     assert verdicts[6].votes == {"small": "TIE", "large": "A"}
     assert set(verdicts.each) == {"small", "large"}
     assert escalated(made, cases, judgments) == {(f"c{i}", (0, 1)) for i in range(3, 360, 12)}
+
+
+def test_verdicts_name_the_judge_that_decided():
+    made, cases, judgments = run()
     found = [one.decided_by for one in verdicts_of(made, cases, judgments)]
     assert found == [None if i % 12 in (0, 3) else "large" if i % 3 == 0 else "small" for i in range(360)]
 

@@ -246,9 +246,17 @@ def test_only_cases_with_the_same_prompts_and_answers_are_compared():
     assert (found.changes.data, found.changes.shared, found.cases) == (50, 100, 50)
     assert (found.changes.only_before, found.changes.only_after) == (100, 1)
     assert found.changes.parts == ["data"]
+
+
+def test_checklists_are_data():
+    run = pairs(GOOD, LABELS)
     items = replace(run, cases=tuple(replace(case, checklist=(ChecklistItem("1", "x"),)) for case in run.cases))
     with pytest.raises(ConfigError, match="share no case with the same prompt"):
         measured(run, items)
+
+
+def test_a_run_without_any_answer():
+    run = pairs(GOOD, LABELS)
     found = measured(run, replace(run, judgments=()))
     assert (found.state, found.flips) == ("unknown", None)
 

@@ -581,12 +581,16 @@ def test_scores_are_expectations_and_break_ties(pointwise, make_case, judged):
     assert verdicts_of(pointwise(judge=ASKED, scoring={"weighted": False}), [case], judgments)[2].winner == "TIE"
 
 
-def test_without_probabilities_a_judgment_is_a_mistake_or_all_are_scored_as_stated(configure, make_case, pair):
+def test_one_judgment_without_probabilities_is_a_mistake_where_they_are_a_must(configure, make_case, pair):
     pair[1] = replace(pair[1], weighted=None)
     with pytest.raises(
         ConfigError, match=r"judge\.logprobs: some judgments by m have no probabilities; rerun the judge"
     ):
         score_run(configure(judge=ASKED), [make_case("c")], pair)
+
+
+def test_with_fallback_the_kinds_are_never_mixed(configure, make_case, pair):
+    pair[1] = replace(pair[1], weighted=None)
     scores = score_run(configure(judge=FALLBACK), [make_case("c")], pair)
     assert scores.verdicts[0].margin == 1
     rate = scores.metrics["weighted/rate"]

@@ -325,11 +325,10 @@ PANEL = "judge={name: p, judges: [{model: simulated/good}, {model: simulated/noi
     ],
     ids=["pairs", "panel", "scores", "lists", "classes", "checklists"],
 )
-def test_they_are_those_of_a_run(tmp_path, monkeypatch, overrides, row):
-    monkeypatch.chdir(tmp_path)
+def test_they_are_those_of_a_run(here, overrides, row):
     words = [*overrides, "tracking=none", "store.mode=off", "scoring.bootstrap=20"]
     cases = [{"id": str(number), "prompt": f"Write {number}", **row} for number in range(4)]
-    run = evalkit.run(evalkit.load_config(overrides=words), tmp_path / "run", cases=cases)
+    run = evalkit.run(evalkit.load_config(overrides=words), here / "run", cases=cases)
     whole = [*score_run(run.config, run.cases, run.judgments).verdicts]
     assert whole
     assert [*verdicts_of(run.config, run.cases, run.judgments)] == whole

@@ -226,13 +226,12 @@ def test_script_is_that_of_most_letters(text, name):
         ),
     ],
 )
-def test_every_mode_gives_a_verdict_and_without_labels_a_warning(tmp_path, monkeypatch, overrides, rows, fields):
-    monkeypatch.chdir(tmp_path)
+def test_every_mode_gives_a_verdict_and_without_labels_a_warning(here, overrides, rows, fields):
     words = ["judge=simulated/good", "tracking=none", "scoring.bootstrap=20", *overrides]
     cases = [{"id": str(n), "prompt": f"Write {n}", **rows} for n in range(4)]
-    evalkit.run(evalkit.load_config(overrides=words), tmp_path / "run", cases=cases)
-    write_judge(read_run(tmp_path / "run"), tmp_path / "judge")
-    verdict = evalkit.load_judge(tmp_path / "judge").sync(prompt="Write 9", **fields)
+    evalkit.run(evalkit.load_config(overrides=words), here / "run", cases=cases)
+    write_judge(read_run(here / "run"), here / "judge")
+    verdict = evalkit.load_judge(here / "judge").sync(prompt="Write 9", **fields)
     assert verdict.status == "ok"
     assert verdict.value is not None
     assert "no_labels" in kinds(verdict)

@@ -59,13 +59,23 @@ def test_only_the_owner_may_read_it(path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_commit_is_flushed_keeps_all_or_none_and_delays_no_look_up(path):
+def test_every_commit_is_flushed_to_disk(path):
     store = SqliteStore(path)
     assert store._db.execute("PRAGMA journal_mode").fetchone() == (b"wal",)
     assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    store.close()
+
+
+def test_a_look_up_does_not_wait_for_what_is_being_written(path):
+    store = SqliteStore(path)
     store.put_many([("k", "m", FULL)])
     found = store.locked(lambda db: (db.execute("BEGIN IMMEDIATE"), store.get_many(["k"]), db.execute("ROLLBACK"))[1])
     assert found == {"k": FULL}
+    store.close()
+
+
+def test_many_are_kept_in_one_commit_or_none_is(path):
+    store = SqliteStore(path)
     commits: list[str] = []
     store._db.set_trace_callback(lambda statement: commits.append(statement) if statement == "COMMIT" else None)
     store.put_many([(str(n), "m", Completion(str(n))) for n in range(50)])
@@ -226,7 +236,7 @@ def test_closing_one_store_keeps_the_claims_of_another_in_the_same_process(claim
     one.close()
 
 
-def test_claims_cost_no_write_and_end_with_their_process(claims_path):
+def test_a_killed_processs_claims_are_free_at_once(claims_path):
     store = SqliteStore(claims_path)
     with holder(claims_path, "a") as other:
         assert other.stdout.readline() == "[True]\n"
@@ -235,6 +245,11 @@ def test_claims_cost_no_write_and_end_with_their_process(claims_path):
         other.wait()
         assert store.claim("a")
         other.stdin.close()
+    store.close()
+
+
+def test_claims_cost_no_write_and_are_the_owners_own(claims_path):
+    store = SqliteStore(claims_path)
     for n in range(100):
         assert store.claim(str(n))
     file = Path(f"{claims_path}-claims")

@@ -268,10 +268,9 @@ def test_a_third_party_store_says_how_to_save_what_is_readable():
         prune_damaged(Memory())
 
 
-def test_a_run_on_a_damaged_store_names_the_row_and_the_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    words = ["run", "judge=simulated/good", "dataset.limit=2", "tracking=none", f"store.url={tmp_path}/a.sqlite"]
-    path = tmp_path / "a.sqlite"
+def test_a_run_on_a_damaged_store_names_the_row_and_the_command(here, capsys):
+    words = ["run", "judge=simulated/good", "dataset.limit=2", "tracking=none", f"store.url={here}/a.sqlite"]
+    path = here / "a.sqlite"
     assert main([*words, "hydra.run.dir=one"]) == 0
     store = SqliteStore(path)
     [(name,), *_] = store.locked(lambda db: db.execute("SELECT key FROM completions").fetchall())

@@ -211,8 +211,7 @@ def test_it_handles_each_request_until_its_input_ends(store, tmp_path, written):
     assert list(failed) == ["error"]
 
 
-def test_none_is_started_where_mlflow_is_imported_already_or_not_wanted(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_none_is_started_where_mlflow_is_imported_already_or_not_wanted(here, monkeypatch):
     monkeypatch.setattr(background, "_recorder", None)
     monkeypatch.setitem(sys.modules, "mlflow", sys)
     warm_up(SETTINGS)
@@ -223,8 +222,7 @@ def test_none_is_started_where_mlflow_is_imported_already_or_not_wanted(tmp_path
     assert isinstance(make_tracker(SETTINGS), MlflowTracker)
 
 
-def test_one_is_started_once_and_taken_until_mlflow_is_imported(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_one_is_started_once_and_taken_until_mlflow_is_imported(here, monkeypatch):
     monkeypatch.setattr(background, "_recorder", None)
     monkeypatch.delitem(sys.modules, "mlflow", raising=False)
     for _ in range(2):

@@ -19,7 +19,7 @@ from evalkit.tracking.traces import choose, label_of
 from evalkit.types import Case, Metric, Response, Verdict
 
 
-def test_params_are_flat_short_and_hide_passwords(make_result, tmp_path):
+def test_params_are_flat_and_hide_passwords(make_result, tmp_path):
     result = make_result(tmp_path)
     # A config with such a URL or key is refused; a tracker hides them all the same.
     secret = {"api_base": "http://u:pw@127.0.0.1:1/v1", "params": {"api_key": "sk-1", "top_p": 0.5}}
@@ -33,6 +33,10 @@ def test_params_are_flat_short_and_hide_passwords(make_result, tmp_path):
     assert params["judge.params.top_p"] == "0.5"
     assert "judge.max_tokens" not in params
     assert "rubric.levels" not in params
+
+
+def test_a_long_param_is_cut_to_what_mlflow_takes(make_result, tmp_path):
+    result = make_result(tmp_path)
     config = result.config.model_copy(update={"prompt": PromptConfig(template="x" * 7_000)})
     assert len(contents.params(replace(result, config=config))["prompt.template"]) == contents.MAX_PARAM
 

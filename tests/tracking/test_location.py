@@ -7,10 +7,7 @@ from evalkit.core.redaction import without_password
 from evalkit.errors import ConfigError
 from evalkit.tracking import make_tracker, server_environment, tracking_uri
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.mark.parametrize(

@@ -256,8 +256,7 @@ def test_a_server_too_old_for_traces_is_one_line(store, make_result, tmp_path, m
         tracker(store).record(make_result(tmp_path / "run"))
 
 
-def test_a_run_made_without_tracking_is_tracked_by_the_command(store, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_run_made_without_tracking_is_tracked_by_the_command(store, here, capsys):
     Path("judged.csv").write_text("id,prompt,response_a,response_b,winner,order\n1,p,a,b,A,ab\n", "utf-8")
     brief = ["tracking.enabled=false", "scoring.bootstrap=0"]
     assert main(["import", "generic", "judged.csv", "hydra.run.dir=run", *brief]) == 0

@@ -14,10 +14,9 @@ from tests.support.fake_provider import said, serving
 
 
 @pytest.mark.slow
-def test_the_parent_run_says_what_was_swept_and_what_came_of_it(mlflow_store, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_parent_run_says_what_was_swept_and_what_came_of_it(mlflow_store, here, monkeypatch, capsys):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
-    (tmp_path / "data.jsonl").write_text("\n".join(json.dumps(pair(number)) for number in range(12)))
+    (here / "data.jsonl").write_text("\n".join(json.dumps(pair(number)) for number in range(12)))
     with serving() as provider:
         judged = prefers()
         provider.rule = lambda body: said("[[A]]") if body["model"] == "bad" and shown(body) else judged(body)
@@ -27,7 +26,7 @@ def test_the_parent_run_says_what_was_swept_and_what_came_of_it(mlflow_store, tm
         sweep = ["judge.model=openai/bad,openai/good", "tie=allow,forbid", "hydra.sweep.dir=swept", "-m"]
         assert main(["run", *given, *mlflow, *sweep]) == 0
         capsys.readouterr()
-    board = json.loads((tmp_path / "swept" / "leaderboard.json").read_text())
+    board = json.loads((here / "swept" / "leaderboard.json").read_text())
     assert board["sweep"]["swept"] == {"judge.model": ["openai/bad", "openai/good"], "tie": ["allow", "forbid"]}
     with sqlite3.connect("mlflow.db") as database:
 

@@ -15,7 +15,6 @@ def test_traces_get_verdicts_once(mlflow_store, tmp_path, monkeypatch, capsys):
     import mlflow
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     mlflow.set_tracking_uri(mlflow_store)
     mlflow.set_experiment("app")
 
@@ -53,7 +52,6 @@ def test_the_verdict_on_a_turn_is_at_its_span(mlflow_store, tmp_path, monkeypatc
     import mlflow
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("EVALKIT_STORE", str(tmp_path / "store.sqlite"))
     mlflow.set_tracking_uri(mlflow_store)
     mlflow.set_experiment("chat")
     with mlflow.start_span("chat") as root:

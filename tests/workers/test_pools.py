@@ -55,15 +55,13 @@ def done(task: ShardTask, attempt: int) -> ShardReport:
 
 
 @pytest.fixture
-def judge(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
+def judge(here, monkeypatch):
     def run(ends: Ends, *overrides: str, observe: Any = None) -> tuple[ListedPool, Any]:
         pool = ListedPool(ends)
         monkeypatch.setattr("evalkit.workers._pool", lambda *_: pool)
         words = ["judge=simulated/good", "runner=ray", "runner.workers=2", "store.url=a.sqlite", *overrides]
         try:
-            return pool, judge_in_workers(load_config(overrides=words), tmp_path, lambda *_: None, observe)
+            return pool, judge_in_workers(load_config(overrides=words), here, lambda *_: None, observe)
         except BaseException as error:  # the pool is closed whatever happens
             return pool, error
 
@@ -140,8 +138,7 @@ def task(work: Any, **more: Any) -> ShardTask:
         (KeyError("x"), "KeyError: 'x'", 1),
     ],
 )
-def test_an_error_in_a_worker_is_a_part_of_its_report(tmp_path, monkeypatch, raised, error, status):
-    monkeypatch.chdir(tmp_path)
+def test_an_error_in_a_worker_is_a_part_of_its_report(here, monkeypatch, raised, error, status):
     monkeypatch.setenv(PROJECT_VARIABLE, str(project()))  # a worker sets it
 
     def work(*_: Any) -> None:

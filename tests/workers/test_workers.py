@@ -29,12 +29,11 @@ SWEPT = ("judge=simulated/good,simulated/position_biased", "swap=both", "dataset
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, tmp_path_factory, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(here, tmp_path_factory, monkeypatch):
     # Ray's sockets are in folders below its own, and the path of a socket must not exceed 107 bytes.
     base = tmp_path_factory.getbasetemp()
     monkeypatch.setenv("RAY_TMPDIR", str(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base))
-    return tmp_path
+    return here
 
 
 def cases(folder: Path, count: int) -> list[str]:
