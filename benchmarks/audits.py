@@ -70,9 +70,7 @@ def false_findings(simulations: int, lost: float) -> tuple[float, Counter[str]]:
     for seed in range(simulations):
         effects = audit(np.random.default_rng([1, seed]), CASES, {}, lost)
         seen = [
-            one.contrast.probe.name
-            for one in outcomes(effects, scoring, clusters, 1.0, 2.0)
-            if one.found or one.silenced
+            one.contrast.probe.name for one in outcomes(effects, scoring, clusters, 1.0) if one.found or one.silenced
         ]
         by.update(seen)
         found += bool(seen)
@@ -81,7 +79,7 @@ def false_findings(simulations: int, lost: float) -> tuple[float, Counter[str]]:
 
 def values(effects: list[Contrast], resamples: int, seed: int) -> dict[str, tuple[float, float, float]]:
     """Return the value and interval of each planted metric."""
-    chosen = [s for one in effects if one.probe.name in PLANTED for s in probe_statistics(one, 2.0)]
+    chosen = [s for one in effects if one.probe.name in PLANTED for s in probe_statistics(one)]
     scoring = ScoringConfig(bootstrap=resamples, seed=seed)
     metrics = measure(
         [s for s in chosen if not s.name.endswith("missing")], scoring, Clusters.each(len(effects[0].shift))
@@ -98,7 +96,7 @@ def coverage(simulations: int) -> list[str]:
         for name, (value, low, high) in values(effects, RESAMPLES, seed).items():
             held[name] += low <= truth[name][0] <= high
             means[name] += value / simulations
-        for one in outcomes(effects, ScoringConfig(), Clusters.each(CASES), 1.0, 2.0):
+        for one in outcomes(effects, ScoringConfig(), Clusters.each(CASES), 1.0):
             power[one.contrast.probe.name] += one.found
     return [
         f"| {name} | {true:.4f} | {means[name]:.4f} | {100 * held[name] / simulations:.1f} % | {simulations} "

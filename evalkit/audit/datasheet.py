@@ -169,7 +169,9 @@ def _excludes(one: Outcome, metrics: Metrics) -> bool:
     if shift is None or shift.value is None:
         return False
     low, high = (shift.value if end is None else end for end in (shift.low, shift.high))
-    return bool(one.detectable is not None and max(-low * one.contrast.probe.directed, high) <= LARGE * one.span)
+    return bool(
+        one.detectable is not None and max(-low * one.contrast.probe.directed, high) <= LARGE * one.contrast.span
+    )
 
 
 def _cases_needed(one: Outcome, metrics: Metrics, confidence: float) -> int | None:
@@ -177,7 +179,7 @@ def _cases_needed(one: Outcome, metrics: Metrics, confidence: float) -> int | No
 
     The interval of the effect then excludes a large effect, or none.
     """
-    metric, largest = metrics.get("shift"), LARGE * one.span
+    metric, largest = metrics.get("shift"), LARGE * one.contrast.span
     if one.contrast.probe.expects in ("loses", "fails"):
         metric, largest = metrics.get("passed"), LARGE
     if metric is None or metric.value is None:

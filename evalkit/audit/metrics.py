@@ -76,6 +76,7 @@ class Contrast:
         asked: (cases,) whether the probe applies.
         before: (cases,) the verdict on the original case: 1, 0 or -1, or a score; in one order if a tie is expected.
         after: (cases,) the verdict on the edited case, likewise.
+        span: The largest possible shift of one case.
     """
 
     probe: Probe
@@ -88,6 +89,7 @@ class Contrast:
     asked: Bools
     before: Floats
     after: Floats
+    span: float = 2.0
 
     @property
     def one_sided(self) -> bool:
@@ -112,8 +114,9 @@ def contrast(
     shift = sign * (edited.value - repeat.value)
     if not probe.directed:
         shift = np.abs(edited.value - base.value) - np.abs(repeat.value - base.value)
-    passed, tested = np.full(len(sign), np.nan), shift
+    passed, tested, span = np.full(len(sign), np.nan), shift, 2.0 if scale is None else scale.span
     if probe.expects == "tie":
+        span = 1.0  # a verdict on equal responses differs from a tie by 1 at most
         shift = tested = edited.first
         either = (edited.first != 0) | (np.nan_to_num(edited.second) != 0)
         passed = np.where(np.isnan(edited.first), np.nan, either)
@@ -133,7 +136,8 @@ def contrast(
     before, after = base.verdict, edited.verdict
     if probe.expects == "tie":  # both orders of two equal responses are one question
         before, after = base.first, edited.first
-    return Contrast(probe, shift, flip, passed, tested, edited.missing, repeat.missing, edited.asked, before, after)
+    missing, silent = edited.missing, repeat.missing
+    return Contrast(probe, shift, flip, passed, tested, missing, silent, edited.asked, before, after, span)
 
 
 def _differ(one: Floats, two: Floats, step: float) -> Floats:
@@ -233,16 +237,11 @@ def _orders(
     return base, repeat, back, -toward
 
 
-def probe_statistics(one: Contrast, span: float) -> Iterator[Statistic]:
-    """Yield the metrics of one probe.
-
-    Args:
-        one: The probe's effects.
-        span: The largest possible shift of one case.
-    """
+def probe_statistics(one: Contrast) -> Iterator[Statistic]:
+    """Yield the metrics of one probe."""
     name, tally, known = f"audit/{one.probe.name}", Tally.each(len(one.asked)), np.isfinite(one.shift)
     if one.probe.expects in ("same", "tie") and one.probe.name != REPEAT and known.any():
-        ends = (-span, span)
+        ends = (-one.span, one.span)
         yield tally.mean(f"{name}/shift", one.shift, known, one.missing, span=ends, limits=ends)
     rates = {"passed": one.passed}
     if one.probe.expects == "same":
@@ -266,7 +265,6 @@ class Outcome:
         silenced: Whether the probe leaves more cases without an answer than the repeat does, by the adjusted test.
         detectable: The smallest mean difference that these cases could have shown; `None` if none.
         n: The number of cases with all answers.
-        span: The largest possible change of one case.
     """
 
     contrast: Contrast
@@ -277,12 +275,9 @@ class Outcome:
     silenced: bool
     detectable: float | None
     n: int
-    span: float = 2.0
 
 
-def outcomes(
-    found: Sequence[Contrast], scoring: ScoringConfig, clusters: Clusters, unit: float, span: float
-) -> list[Outcome]:
+def outcomes(found: Sequence[Contrast], scoring: ScoringConfig, clusters: Clusters, unit: float) -> list[Outcome]:
     """Return what the tests of all probes found, their p-values adjusted by Holm's method.
 
     Args:
@@ -290,7 +285,6 @@ def outcomes(
         scoring: The confidence.
         clusters: The clusters of the cases.
         unit: The smallest change of one case.
-        span: The largest possible change of one case.
     """
     silences = [np.where(one.asked, one.missing.astype(float) - one.silent, np.nan) for one in found]
     p = [p_value(one.tested, clusters, one_sided=one.one_sided) for one in found]
@@ -302,7 +296,7 @@ def outcomes(
         mean = float(known.mean()) if len(known) else None
         falls, is_silent = (p is not None and p <= alpha for p in (own, silent))
         detectable = _detectable(one, clusters, scoring.confidence, len(found), unit)
-        made.append(Outcome(one, raw, own, mean, falls and (mean or 0.0) != 0, is_silent, detectable, len(known), span))
+        made.append(Outcome(one, raw, own, mean, falls and (mean or 0.0) != 0, is_silent, detectable, len(known)))
     return made
 
 
@@ -355,10 +349,10 @@ def audit_metrics(
     found = contrasts(config, cases, probes, everything, judgments)
     clusters = Clusters.of(config, cases)
     scale = _scale(config)
-    unit, span = (1.0, 2.0) if scale is None else (scale.step or scale.span / 20, scale.span)
-    statistics = [statistic for one in found for statistic in probe_statistics(one, span)]
+    unit = 1.0 if scale is None else scale.step or scale.span / 20
+    statistics = [statistic for one in found for statistic in probe_statistics(one)]
     metrics = measure(statistics, config.scoring, clusters)
-    tested = outcomes([one for one in found if one.probe.name != REPEAT], config.scoring, clusters, unit, span)
+    tested = outcomes([one for one in found if one.probe.name != REPEAT], config.scoring, clusters, unit)
     for result in tested:
         name = f"audit/{result.contrast.probe.name}/detectable"
         why = None if result.detectable is not None else "too few cases for any shift to be significant"

@@ -58,7 +58,7 @@ def test_a_planted_response_that_ties_has_not_lost():
     one = contrast(own_probes()["master_key"], base, base, edited, np.full(4, -1.0))
     assert one.passed[:3].tolist() == [0.0, 1.0, 1.0]
     assert one.tested[:3].tolist() == [0.0, 0.5, 1.0]
-    metrics = measure(list(probe_statistics(one, 2.0)), SCORING, Clusters.each(4))
+    metrics = measure(list(probe_statistics(one)), SCORING, Clusters.each(4))
     passed = metrics["audit/master_key/passed"]
     assert (passed.value, passed.n, passed.missing, passed.worst_low, passed.worst_high) == (
         pytest.approx(2 / 3),
@@ -67,6 +67,15 @@ def test_a_planted_response_that_ties_has_not_lost():
         0.5,
         0.75,
     )
+
+
+def test_a_verdict_on_equal_responses_is_at_most_one_from_a_tie():
+    base, edited = answers(1, 1, 1, 1), answers(1, 0, 0, None)
+    one = contrast(own_probes()["identical"], base, base, edited, np.ones(4))
+    shift = next(iter(measure(list(probe_statistics(one)), SCORING, Clusters.each(4)).values()))
+    assert (shift.name, shift.value) == ("audit/identical/shift", pytest.approx(1 / 3))
+    assert (one.span, shift.worst_low, shift.worst_high) == (1.0, 0.0, 0.5)
+    assert contrast(own_probes()["padding"], base, base, edited, np.ones(4)).span == 2.0
 
 
 def test_scores_pass_above_the_middle_of_the_scale():
@@ -96,7 +105,7 @@ def test_a_probe_that_silences_the_judge_is_found():
     base, repeat = (audits.verdicts(rng, np.full(40, 1.0)) for _ in range(2))
     silent = answers(*[None] * 30, *[1.0] * 10)
     one = contrast(own_probes()["injection"], base, repeat, silent, np.full(40, -1.0))
-    [found] = outcomes([one], SCORING, Clusters.each(40), 1.0, 2.0)
+    [found] = outcomes([one], SCORING, Clusters.each(40), 1.0)
     assert found.silenced
     assert not found.found
 
@@ -104,7 +113,7 @@ def test_a_probe_that_silences_the_judge_is_found():
 def test_few_cases_show_nothing_and_say_so():
     base, edited = answers(*[1.0] * 4), answers(*[-1.0] * 4)
     one = contrast(own_probes()["authority"], base, base, edited, np.full(4, -1.0))
-    [found] = outcomes([one], SCORING, Clusters.each(4), 1.0, 2.0)
+    [found] = outcomes([one], SCORING, Clusters.each(4), 1.0)
     assert (found.found, found.detectable) == (False, None)
 
 

@@ -112,8 +112,8 @@ def test_llmbars_adversarial_sets(judge, tmp_path, capfd):
         probe, hits, passed, passed, hits - np.nanmean(wrong[natural]), lost, none, ~none, 0 * hits, 2 * hits - 1
     )
     clusters, scoring = Clusters.each(len(cases)), run.config.scoring
-    [outcome] = found = outcomes([effect], scoring, clusters, 1.0, 2.0)
-    metrics = measure(list(probe_statistics(effect, 2.0)), scoring, clusters)
+    [outcome] = found = outcomes([effect], scoring, clusters, 1.0)
+    metrics = measure(list(probe_statistics(effect)), scoring, clusters)
     result = replace(run, cases=cases, metrics=metrics)
     sheet = datasheet(result, found, [])
     assert outcome.found

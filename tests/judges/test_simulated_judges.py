@@ -44,7 +44,7 @@ def test_a_position_bias_is_found_and_no_other(strength):
     _, metrics = judged("judge=simulated/position_biased", f"judge.params.strength={strength}", "judge.seed=15")
     found = sides(metrics)
     assert found.pop("position/first_rate") == "above"
-    assert set(found.values()) == {"unclear"}
+    assert set(found.values()) <= {"unclear", "unknown"}
     assert metrics["position/first_rate"].value == pytest.approx(strength + (1 - strength) / 2, abs=0.1)
 
 

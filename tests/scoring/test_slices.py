@@ -17,7 +17,7 @@ from evalkit.errors import ConfigError
 from evalkit.report.findings.slices import slice_findings
 from evalkit.scoring import score_run
 from evalkit.scoring.catalog import CATALOG
-from evalkit.scoring.slices import COUNTED, random_effects, slice_name, slice_results, slices_of
+from evalkit.scoring.slices import COUNTED, check_slices, random_effects, slice_name, slice_results, slices_of
 from evalkit.scoring.stats.bootstrap import Tally
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.types import Case
@@ -150,6 +150,8 @@ def test_a_column_that_cannot_be_sliced_is_an_error(make_case, column, message):
     cases = [tagged(make_case(f"c{n}"), language="de", id2=f"x{n}") for n in range(101)]
     with pytest.raises(ConfigError, match=message):
         slices_of(column, cases)
+    with pytest.raises(ConfigError, match=message):
+        check_slices(["language", column], iter(cases))
 
 
 @pytest.mark.parametrize("odd", [[[1, 2], [3, 4]], [float("nan"), 1.5], [float("inf"), 2], [True, 3]], ids=repr)
