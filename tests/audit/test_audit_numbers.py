@@ -241,7 +241,7 @@ def test_a_judge_that_only_likes_length_is_told_from_one_that_falls_for_citation
 
 def outcome_of(*, directed: bool = True, expects: str = "same") -> Any:
     return SimpleNamespace(
-        contrast=SimpleNamespace(probe=SimpleNamespace(directed=directed, expects=expects)), span=2.0
+        contrast=SimpleNamespace(probe=SimpleNamespace(directed=directed, expects=expects), span=2.0)
     )
 
 
