@@ -89,6 +89,12 @@ class LabeledClasses:
     def __init__(self, columns: ClassColumns) -> None:
         self._columns, self._k = columns, len(columns.names)
         self._confusion = columns.confusion(range(self._k))
+        cells, every = self._confusion.cells.columns, range(self._k)
+        sums = [[cells[c * self._k : (c + 1) * self._k], cells[c :: self._k]] for c in every]
+        # (classes, cases) the number of each label and of each verdict.
+        self._labels, self._verdicts = (
+            np.array([np.sum(sums[c][side], axis=0, dtype=np.float64) for c in every]) for side in (0, 1)
+        )
         self.unread = self._confusion.unread
         self._note = coverage_note(columns, columns.labeled)
         # Why nothing about labels is defined; empty if something is.
@@ -158,9 +164,9 @@ class LabeledClasses:
     def _of_class(self, name: str, c: int, contrast: str) -> Statistic:
         """Return a statistic of one class against all others."""
         value, counting, absent = CONTRASTS[contrast]
-        own, cells = np.arange(self._k) == c, np.stack(self._confusion.cells.columns, axis=1, dtype=np.float64)
-        parts = [cells[:, np.outer(label, verdict).ravel()] for verdict in (own, ~own) for label in (own, ~own)]
-        columns = np.stack([part.sum(axis=1) for part in parts], axis=1)
+        own, hits = np.arange(self._k) == c, self._confusion.cells.columns[c * self._k + c].astype(np.float64)
+        alarms, misses = self._verdicts[c] - hits, self._labels[c] - hits
+        columns = np.stack([hits, alarms, misses, self._labels.sum(axis=0) - hits - alarms - misses], axis=1)
         counted = columns[:, counting].sum(axis=1)
         # Missing answers of its own label are hits or misses, those of others false alarms or the rest.
         missing = [self.unread.missing[side].sum() for side, of in ((own, {0, 2}), (~own, {1, 3})) if of & {*counting}]

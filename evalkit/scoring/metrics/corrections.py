@@ -401,8 +401,7 @@ def class_corrections(
         why = f"no answer is labeled {without}: the judge's errors on it are not identified"
     # The pseudo-clusters are labels, and change no rate of answers.
     matrix = PseudoCounts.matrix(k, 1.0)
-    rows = np.concatenate([np.zeros((len(matrix.rows), k)), matrix.rows], axis=1)
-    pseudo = PseudoCounts(rows, matrix.weights, np.concatenate([np.zeros(k), matrix.units]))
+    pseudo = replace(matrix, units=np.concatenate([np.zeros(k), matrix.units]))
     found = []
     for c, name in enumerate(names):
         facts = [f"Youden's J {youden[c]:.2f}"] if np.isfinite(youden[c]) else []

@@ -438,7 +438,8 @@ def _pseudo_interval(
     statistic: Statistic, pseudo: PseudoCounts, scoring: ScoringConfig, clusters: Clusters
 ) -> tuple[float, float] | None:
     """Return the interval with pseudo-counts; `None` if too many resamples are undefined, or clusters too different."""
-    sums = np.stack([clusters.sums(column) for column in statistic.table.columns], axis=1)
+    columns = statistic.table.columns
+    sums = columns if clusters.number is None else [clusters.sums(column) for column in columns]
     totals = pseudo.resample(sums, scoring.bootstrap, scoring.seed)
     if totals is None:
         return None

@@ -19,6 +19,8 @@ Reach: TypeAlias = Callable[[float], Bounds]
 """Maps a share of clusters that are unlike those seen to the lowest and highest value they could give."""
 _PAIRED = 40
 """Alternatives are also mixed in pairs if there are at most this many."""
+_FLOATS = 2**18
+"""Numbers of alternatives that are held at a time."""
 
 
 def unlike_share(clusters: int, confidence: float) -> float:
@@ -42,7 +44,31 @@ def toward(value: float, limits: Bounds) -> Reach:
     return reach
 
 
-def mixed(value: Callable[[Floats], Floats], totals: Floats, rows: Floats, units: float) -> Reach:
+@frozen
+class Halves:
+    """Rows that add one half to each of two columns, or one to a column.
+
+    Attributes:
+        first: (rows,) a column of each row.
+        second: (rows,) the other, or the same.
+        columns: the number of columns.
+    """
+
+    first: Ints
+    second: Ints
+    columns: int
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def __getitem__(self, part: slice) -> Floats:
+        rows = np.zeros((len(self.first[part]), self.columns))
+        for columns in (self.first[part], self.second[part]):
+            rows[np.arange(len(rows)), columns] += 0.5
+        return rows
+
+
+def mixed(value: Callable[[Floats], Floats], totals: Floats, rows: Floats | Halves, units: float) -> Reach:
     """Return the reach of a function of column totals.
 
     The share of unlike clusters replaces as many of those seen. Its units are all like one of the `rows`, or half like
@@ -59,8 +85,11 @@ def mixed(value: Callable[[Floats], Floats], totals: Floats, rows: Floats, units
         every = rows
         if len(rows) <= _PAIRED:
             first, second = np.triu_indices(len(rows))
-            every = (rows[first] + rows[second]) / 2
-        return extremes(value((1 - share) * totals + share * units * every))
+            every = (rows[:][first] + rows[:][second]) / 2
+        size = max(1, _FLOATS // max(1, len(totals)))
+        parts = (every[start : start + size] for start in range(0, len(every), size))
+        ends = [extremes(value((1 - share) * totals + share * units * part)) for part in parts]
+        return extremes(np.array(ends, dtype=np.float64))
 
     return reach
 
@@ -171,12 +200,12 @@ class PseudoCounts:
     distribution of the confusion matrix under a Dirichlet prior.
 
     Attributes:
-        rows: (pseudo, columns) what each pseudo-cluster adds to the columns.
+        rows: (pseudo, columns) what each pseudo-cluster adds to the columns; `None` if one to one of the last columns.
         weights: (pseudo,) the weight of each, where a cluster of cases has 1.
         units: (columns,) the columns, as factors, that add up to the number of units of a cluster.
     """
 
-    rows: Floats
+    rows: Floats | None
     weights: Floats
     units: Floats
 
@@ -184,26 +213,32 @@ class PseudoCounts:
     def matrix(cls, k: int, each: float) -> PseudoCounts:
         """Return pseudo-clusters of flat confusion matrices of `k` classes: of `each` by label, half are right."""
         weights = np.where(np.eye(k) > 0, each / 2, each / 2 / (k - 1))
-        return cls(np.eye(k * k), weights.ravel(), np.ones(k * k))
+        return cls(None, weights.ravel(), np.ones(k * k))
 
-    def resample(self, sums: Floats, resamples: int, seed: int) -> Floats | None:
+    def resample(self, columns: Sequence[NDArray[Any]], resamples: int, seed: int) -> Floats | None:
         """Return resampled totals (resamples, columns); `None` if more than `FEW` clusters differ from all others.
 
         Args:
-            sums: (clusters, columns) the sums of each cluster.
+            columns: the sums of each cluster, each (clusters,).
             resamples: the number of resamples.
             seed: the seed of the resamples.
         """
-        sums = sums[sums.any(axis=1)]
         # Clusters with equal sums are one term, whose weight is that of all of them.
-        first, counts = kinds(sums.T)
+        first, counts = kinds(columns)
+        used = np.any([column[first] for column in columns], axis=0)
+        first, counts = first[used], counts[used]
         if len(first) > FEW:
             return None
-        size = float((sums @ self.units).mean())
+        sums = np.stack([column[first] for column in columns], axis=1, dtype=np.float64)
+        size = float(counts @ (sums @ self.units) / counts.sum())
         generator = np.random.default_rng(seed)
         weights = generator.standard_gamma(counts.astype(np.float64), size=(resamples, len(counts)))
         pseudo = generator.standard_gamma(self.weights, size=(resamples, len(self.weights)))
-        return np.asarray(weights @ sums[first] + size * pseudo @ self.rows)
+        totals = weights @ sums
+        totals[:, -len(self.weights) if self.rows is None else 0 :] += (
+            size * pseudo if self.rows is None else size * pseudo @ self.rows
+        )
+        return np.asarray(totals)
 
 
 def kinds(columns: Sequence[NDArray[Any]] | Floats) -> tuple[Ints, Ints]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from evalkit.scoring.stats.arrays import Bools, Bounds, Codes, Floats, Ints, divide
 from evalkit.scoring.stats.bootstrap import Statistic, Table, Tally, undefined
-from evalkit.scoring.stats.bounded_intervals import extremes, mixed
+from evalkit.scoring.stats.bounded_intervals import Halves, extremes, mixed
 from evalkit.values import JsonObject, frozen
 
 VERTICES: Final = 4096
@@ -40,7 +40,7 @@ class Confusion:
 
     cells: Table
     unread: Unread
-    rows: Floats
+    rows: Halves
 
     @classmethod
     def of(
@@ -67,7 +67,7 @@ class Confusion:
         cell = np.where(read, row * k + column, -1)
         cells = Table.of(tally.columns(*(cell == index for index in range(k * k))))
         lost = np.bincount(row[unread], minlength=k).astype(np.float64)
-        return cls(cells, Unread(cells.sums.reshape(k, k), lost), np.eye(k * k))
+        return cls(cells, Unread(cells.sums.reshape(k, k), lost), Halves(np.arange(k * k), np.arange(k * k), k * k))
 
     @classmethod
     def among(cls, counts: Floats, tally: Tally) -> Confusion:
@@ -82,8 +82,7 @@ class Confusion:
         pairs = [counts[:, a] * (counts[:, b] - same[a, b]) * weight for a, b in product(range(k), repeat=2)]
         cells = Table.of(tally.columns(*pairs) or np.zeros((tally.cases, 0)))
         one, two = np.triu_indices(k)
-        both = same[one, :, None] * same[two, None, :]
-        rows = (both + both.transpose(0, 2, 1)).reshape(len(one), k * k) / 2
+        rows = Halves(one * k + two, two * k + one, k * k)
         return cls(cells, Unread(cells.sums.reshape(k, k), np.zeros(0)), rows)
 
     def coefficients(self, group: str, raters: Raters, **attributes: Any) -> list[Statistic]:
