@@ -1,5 +1,8 @@
 """Confidence recalibrated out of fold, and penalized logistic regression against published and exact results."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -63,6 +66,17 @@ def test_isotonic_equals_scikit_learn(rows, new):
     model = IsotonicRegression(out_of_bounds="clip").fit(confidence / 10, right)
     found = by_isotonic(confidence / 10, right, np.array(new))
     assert found == pytest.approx(model.predict(np.array(new)), abs=1e-9)
+
+
+def test_isotonic_imports_no_optimizer():
+    lines = (
+        "import sys, numpy as np",
+        "from evalkit.scoring.metrics.calibration import by_isotonic",
+        "print(*by_isotonic(np.array([0.1, 0.5, 0.9]), np.array([1.0, 0, 1]), np.array([0.1, 0.7])))",
+        "assert not any(name.startswith('scipy') for name in sys.modules), sorted(sys.modules)",
+    )
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    assert (done.stdout.split(), done.stderr) == (["0.5", "0.75"], "")
 
 
 def test_temperature_equals_the_best_of_a_fine_grid():

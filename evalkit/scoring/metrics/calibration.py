@@ -200,14 +200,19 @@ def by_isotonic(confidence: Floats, right: Floats, new: Floats) -> Floats:
         right: (n,) their outcomes, 0 or 1.
         new: (m,) the confidences to recalibrate.
     """
-    from scipy.optimize import isotonic_regression
-
     if not len(confidence):
         return new
     levels, place = np.unique(confidence, return_inverse=True)
-    weight = np.bincount(place).astype(np.float64)
-    hits = np.bincount(place, weights=right).astype(np.float64)
-    return np.asarray(np.interp(new, levels, isotonic_regression(hits / weight, weights=weight).x))
+    # Hits, answers and levels of each pool; importing SciPy's regression takes longer than this loop.
+    pools: list[tuple[float, int, int]] = []
+    for hits, answers in zip(np.bincount(place, weights=right).tolist(), np.bincount(place).tolist(), strict=True):
+        pool = (hits, answers, 1)
+        while pools and pools[-1][0] * pool[1] >= pool[0] * pools[-1][1]:
+            before = pools.pop()
+            pool = (before[0] + pool[0], before[1] + pool[1], before[2] + pool[2])
+        pools.append(pool)
+    rates, sizes = [pool[0] / pool[1] for pool in pools], [pool[2] for pool in pools]
+    return np.asarray(np.interp(new, levels, np.repeat(rates, sizes)))
 
 
 METHODS: dict[str, Recalibrate] = {"temperature": by_temperature, "isotonic": by_isotonic}
