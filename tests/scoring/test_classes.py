@@ -27,7 +27,6 @@ from evalkit.scoring.metrics.panels import class_panel_statistics
 from evalkit.scoring.run_metrics import computed
 from evalkit.scoring.stats import coefficients
 from evalkit.scoring.stats.bootstrap import Statistic, measure
-from evalkit.scoring.stats.bounded_intervals import Halves, PseudoCounts, mixed
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import Unread
 from evalkit.scoring.verdicts.classes import elect, labeled_responses, vote_samples
@@ -311,26 +310,10 @@ def test_many_classes_need_no_matrix_over_pairs_of_cells():
     k, codes = 40, [*range(40)] * 3
     columns = replace(columns_of(codes, codes), names=tuple(map(str, range(k))))
     tracemalloc.start()
-    try:
-        kappa = measured(columns)["agreement/kappa"]
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    kappa, peak = measured(columns)["agreement/kappa"], tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
     assert kappa.low < kappa.value == 1.0
     assert peak < 8 * k**4
-
-
-def test_halves_are_the_rows_of_their_cells():
-    table, k = np.diag([5.0, 3, 1, 0, 2, 4, 1]), 7
-    confusion = columns_of([0, 1, 2], [0, 1, 2]).confusion(range(3))
-    assert confusion.rows[:].tolist() == np.eye(9).tolist()
-    every = Halves(np.arange(k * k), np.arange(k * k), k * k)
-    for share in (0.1, 0.9):
-        ends = [mixed(coefficients.kappa, table.ravel(), rows, table.sum())(share) for rows in (every, np.eye(k * k))]
-        assert ends[0] == ends[1] != (None, None)
-    pseudo, counts = PseudoCounts.matrix(3, 0.5), [*np.array([[4.0, 1, 0, 0, 2, 1, 0, 3, 5]]).T]
-    explicit = replace(pseudo, rows=np.eye(9))
-    assert pseudo.resample(counts, 10, 1) == pytest.approx(explicit.resample(counts, 10, 1), abs=1e-12)
 
 
 def test_means_over_classes_name_the_classes_that_they_omit():

@@ -22,7 +22,7 @@ from evalkit.scoring.leaderboard import Contender, rank
 from evalkit.scoring.metrics.correlation import correlation_statistics
 from evalkit.scoring.stats import bootstrap, clusters, coefficients
 from evalkit.scoring.stats.bootstrap import Statistic, Tally, measure, share_interval, wilson
-from evalkit.scoring.stats.bounded_intervals import bounded_mean, debiased_sum, invert_test, mixed
+from evalkit.scoring.stats.bounded_intervals import Halves, PseudoCounts, bounded_mean, debiased_sum, invert_test, mixed
 from evalkit.scoring.stats.clusters import Clusters
 from evalkit.scoring.stats.coefficients import kappa
 from evalkit.types import Case, Metric, Response
@@ -670,3 +670,14 @@ def test_intervals_of_a_rare_class_hold_the_truth(thorough):
         there = [hit for hit in hits if hit is not None]
         assert np.mean(there) > 0.94 - 4 * (0.94 * 0.06 / count) ** 0.5, name
         assert len(there) > 0.5 * count, name
+
+
+def test_halves_are_the_rows_of_their_cells():
+    every, rows, table = Halves(np.arange(49), np.arange(49), 49), np.eye(49), np.diag([5.0, 3, 1, 0, 2, 4, 1])
+    assert every[:].tolist() == rows.tolist()
+    for share in (0.1, 0.9):
+        ends = [mixed(kappa, table.ravel(), alternatives, table.sum())(share) for alternatives in (every, rows)]
+        assert ends[0] == ends[1] != (None, None)
+    pseudo, counts = PseudoCounts.matrix(3, 0.5), [*np.array([[4.0, 1, 0, 0, 2, 1, 0, 3, 5]]).T]
+    explicit = replace(pseudo, rows=np.eye(9))
+    assert pseudo.resample(counts, 10, 1) == pytest.approx(explicit.resample(counts, 10, 1), abs=1e-12)
