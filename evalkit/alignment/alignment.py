@@ -303,17 +303,10 @@ def check_calls(labels: Labels, settings: AlignConfig) -> None:
     if labels.result.manifest.get("imported"):
         where = f"tune=[{settings.tune[0]}]"
         raise ConfigError("the run was imported, and has no judge to call", where=where)
-    for judge, key in ((labels.result.config.judge, "judge"), (settings.model, "align.model")):
-        if judge is None:
-            continue
+    judges = [(labels.result.config.judge, "judge", " and run it again: a run keeps its judge")]
+    judges += [(settings.model, "align.model", "")] if settings.model is not None else []
+    for judge, *_ in judges:
         check_provider(judge)
-        if not is_bounded(judge):
-            again = " and run it again: a run keeps its judge" if key == "judge" else ""
-            raise ConfigError(
-                f"the most that a call of {judge.label} can cost is unknown",
-                where="align.budget_usd",
-                remedy=f"set {key}.price and {key}.max_tokens{again}",
-            )
     if PROMPT in settings.tune:
         Instruction.of(labels.result)
         GepaOptimizer()
@@ -323,6 +316,10 @@ def check_calls(labels: Labels, settings: AlignConfig) -> None:
             read_criteria(labels.result.config, Path(settings.criteria))
     else:
         check_examples(labels.result)
+    for judge, key, again in judges:
+        if not is_bounded(judge):
+            what, remedy = f"the most that a call of {judge.label} can cost is unknown", f"set {key}.price and "
+            raise ConfigError(what, where="align.budget_usd", remedy=f"{remedy}{key}.max_tokens{again}")
 
 
 def _proposed(labels: Labels, settings: AlignConfig, asking: Asking, tell: Callable[[str], None]) -> Alignment:

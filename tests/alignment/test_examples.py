@@ -401,8 +401,10 @@ def test_a_template_without_criteria_is_refused(ties, here, capfd):
 
 def test_a_judge_that_agrees_with_all_labels_has_nothing_to_propose_from(here, capfd):
     cases = [pair(k, "AB"[k % 2]) for k in range(40)]
-    write(Path("run"), cases, [one for k in range(40) for one in passes(k, (1.0, -1.0)[k % 2])])
-    done = call_main(capfd, "align", "run", "tune=criteria", "align.model=openai/x", "align.budget_usd=1")
+    judged = [one for k in range(40) for one in passes(k, (1.0, -1.0)[k % 2])]
+    write(Path("run"), cases, judged, judge={"model": "openai/m", "price": {"input": 1, "output": 1}, "max_tokens": 9})
+    model = ("align.model=openai/x", "align.model.price={input: 1, output: 1}", "align.model.max_tokens=9")
+    done = call_main(capfd, "align", "run", "tune=criteria", *model, "align.budget_usd=1")
     assert "the judge agrees with all labels of train" in done.err
     assert "No other settings are better on dev" in done.out
     assert "No calls, $0" in done.out

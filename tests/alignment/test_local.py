@@ -21,7 +21,7 @@ def test_the_embedded_judge_is_aligned(language, here, capfd):
     prompt, *responses = TEXTS[language]
     rows = [
         {"id": k, "prompt": prompt.format(n=k + 5), "response": responses[k % 2], "label": ("pass", "fail")[k % 2]}
-        for k in range(6)
+        for k in range(10)
     ]
     Path("cases.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     how = [f"prompt={language}", "mode=pointwise", "criteria=overall", "rubric=pass_fail", "judge.max_tokens=60"]

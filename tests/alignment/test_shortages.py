@@ -122,11 +122,14 @@ def test_settings_that_make_all_scores_of_a_side_equal_are_named(capfd):
         own = 3.0 if case.id in split.dev else float(k % 4 + 1)
         values = {"accuracy": own, "tone": grade}
         judgments.append(Judgment(case.id, (0,), (0,), 0, "m", "ok", criteria=values))
-    write(Path("run"), cases, judgments, scoring={"bootstrap": 50, "weights": {"accuracy": 1, "tone": 0}}, **POINTWISE)
+    settings = {"scoring": {"bootstrap": 50, "weights": {"accuracy": 1, "tone": 0}}, **POINTWISE}
+    judge = {"model": "openai/m", "price": {"input": 1, "output": 1}, "max_tokens": 9}
+    write(Path("run"), cases, judgments, judge=judge, **settings)
     line = call_main(capfd, "align", "run", "tune=weights", status=1).line()
     assert line.startswith("run, dev, the run's own settings: agreement/spearman has no value on 21 labeled responses")
     assert '"opened": []' in Path("run/split.json").read_text()
-    words = ("tune=criteria", "align.model=openai/x", "align.budget_usd=1")
+    model = ("align.model=openai/x", "align.model.price={input: 1, output: 1}", "align.model.max_tokens=9")
+    words = ("tune=criteria", *model, "align.budget_usd=1")
     line = call_main(capfd, "align", "run", *words, status=1).line()
     assert line.startswith("tune=[criteria]: agreement/spearman has no value on dev; align needs labels and scores")
 
