@@ -25,7 +25,7 @@ _NOUNS: Final = "annotator answer call case cluster comparison conversation item
 _COUNTED: Final = re.compile(
     rf"\{{(\w+)(?::,)?\}} (?:[a-z]+ )?(?:{'|'.join(_NOUNS.split())}|system|test|verdict|word)s(?: or \w+s)?\b"
 )
-"""A number before what it counts, in an English text."""
+"""A number before what it counts, in an English text; each noun is without its last `s`, so `passes` is `passe`."""
 
 Translator: TypeAlias = catalogs.NullTranslations
 

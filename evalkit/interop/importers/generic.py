@@ -82,9 +82,12 @@ def _classes(rows: Iterable[Json]) -> dict[str, str]:
     """Return the classes whose names usually state that there is no verdict, such as `failed` next to `passed`."""
     named = ("class", "label")
     words = {
-        normalize_label(cell) for cells in rows if "class" in cells for name, cell in cells.items()
+        normalize_label(cell)
+        for cells in rows
+        if "class" in cells
+        for name, cell in cells.items()
         if cell is not None and name.partition(".")[0] in named
-    }  # fmt: skip
+    }
     verdicts = verdicts_among(words)
     return {word: word for word in words if word.casefold() in verdicts}
 
